@@ -1,0 +1,104 @@
+"""A machine of a catalogue made ready to run: definition, tools, chart, and the hash that a task pins.
+
+It must not know stores, people's decisions or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from statemachine_agent.chart.chart import Chart
+from statemachine_agent.chart.configuration import Leaves, Tree
+from statemachine_agent.chart.transitions import transitions_of
+from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.faults import FaultyDefinitionError
+from statemachine_agent.definition.machine import ApprovalState, ChooseState, MachineDefinition, State
+from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.people import People
+from statemachine_agent.definition.source import Source
+from statemachine_agent.guards.check import check_expressions
+from statemachine_agent.guards.evaluate import reads_call
+
+
+@dataclass(frozen=True)
+class CompiledMachine:
+    """Everything that running one machine version needs to know of its definition."""
+
+    definition: MachineDefinition
+    tools: Mapping[str, ToolManifest]
+    chart: Chart
+    #: hash over the texts of the machine and all manifests it uses
+    hash: str
+    machine_source: Source
+    tool_sources: Mapping[str, Source]
+    #: guards whose answer depends on what is proposed
+    call_guards: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """The machine's name."""
+        return self.definition.machine
+
+    def state(self, name: str) -> State:
+        """The state of that name."""
+        return self.definition.states[name]
+
+    def choosing(self, leaves: Leaves) -> list[str]:
+        """The active states in which the model chooses."""
+        return [s for s in leaves if isinstance(self.definition.states.get(s), ChooseState)]
+
+    def approvals_of(self, tool: str) -> list[ApprovalState]:
+        """The states that ask people about `tool`."""
+        states = self.definition.states.values()
+        return [s for s in states if isinstance(s, ApprovalState) and s.approval.of == tool]
+
+    def at_most(self, tool: str) -> int | None:
+        """How often `tool` may be called in one task: the tightest of machine and manifest."""
+        limits = [self.definition.at_most.get(tool), self.tools[tool].at_most]
+        given = [limit for limit in limits if limit is not None]
+        return min(given) if given else None
+
+
+def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
+    """The machine `name` of `catalogue`; FaultyDefinitionError where it or a tool it uses has faults."""
+    file = catalogue.machine(name)
+    definition = file.definition
+    used = catalogue.used_tools(definition)
+    transitions = transitions_of(catalogue, definition)
+    digest = catalogue.definition_hash(name)
+    chart = Chart(
+        f"{name}_{digest[:16]}", list(definition.states), definition.initial, transitions, Tree.of(definition)
+    )
+    return CompiledMachine(
+        definition=definition,
+        tools={tool: catalogue.tools[tool].manifest for tool in used},
+        chart=chart,
+        hash=digest,
+        machine_source=file.document.source,
+        tool_sources={tool: catalogue.tools[tool].document.source for tool in used},
+        call_guards=frozenset(g for g in definition.guards if reads_call(definition, g)),
+    )
+
+
+def checked_catalogue(catalogue: Catalogue) -> Catalogue:
+    """The same catalogue, its report holding the faults of its expressions too."""
+    catalogue.report.add(check_expressions(catalogue))
+    return catalogue
+
+
+@lru_cache(maxsize=256)
+def _from_texts(machine: tuple[str, str], tools: tuple[tuple[str, str], ...], roles: frozenset[str]) -> CompiledMachine:
+    people = People.model_validate({"people": {"everybody": {"roles": sorted(roles)}}})
+    catalogue = Catalogue.build([Source(*machine)], [Source(*t) for t in tools], people)
+    names = list(catalogue.machines)
+    if len(names) != 1:
+        raise FaultyDefinitionError(catalogue.report)
+    return compile_machine(checked_catalogue(catalogue), names[0])
+
+
+def compile_texts(machine: Source, tools: Mapping[str, Source], people: People) -> CompiledMachine:
+    """A machine from the texts that a task pinned, kept by their content."""
+    texts = tuple((s.name, s.text) for s in tools.values())
+    return _from_texts((machine.name, machine.text), texts, people.roles)

@@ -1,0 +1,74 @@
+"""Configurations: which sets of states can be active together, written as leaves in document order.
+
+Only leaves are stored; their ancestors follow from the tree. It must not know the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from statemachine_agent.chart.transitions import WORKING
+from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.definition.names import ENDS
+from statemachine_agent.errors import IllegalConfigurationError
+from statemachine_agent.text import did_you_mean
+
+Leaves = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The states of a chart: children in document order, by parent; the root is the empty name."""
+
+    children: Mapping[str, tuple[str, ...]]
+    parallel: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, machine: MachineDefinition, ends: Iterable[str] = ENDS) -> Tree:
+        """The tree of `machine`: the ends beside one implicit parent of all working states."""
+        return cls({"": (WORKING, *ends), WORKING: tuple(machine.states)})
+
+    def full(self, leaves: Leaves) -> tuple[str, ...]:
+        """All active states in document order; IllegalConfigurationError where the leaves are no configuration."""
+        wanted = set(leaves)
+        found = tuple(self._down("", wanted))
+        if wanted:
+            name = min(wanted)
+            known = {c for cs in self.children.values() for c in cs}
+            problem = "is active beside others that exclude it" if name in known else "is no state of this machine"
+            raise IllegalConfigurationError(
+                f"the stored state `{name}` {problem}", hint=did_you_mean(name, known - {WORKING})
+            )
+        return found
+
+    def _down(self, parent: str, wanted: set[str]) -> list[str]:
+        active: list[str] = []
+        chosen = 0
+        for child in self.children.get(parent, ()):
+            below = self._down(child, wanted) if child in self.children else []
+            if below or child in wanted:
+                if child in self.children and not below:
+                    raise IllegalConfigurationError(f"`{child}` is active without any of its states")
+                wanted.discard(child)
+                chosen += 1
+                active += [child, *below]
+        of = len(self.children.get(parent, ()))
+        if chosen and parent in self.parallel and chosen != of:
+            raise IllegalConfigurationError(f"`{parent}` is active with {chosen} of its {of} regions")
+        if chosen > 1 and parent not in self.parallel:
+            raise IllegalConfigurationError(f"two states of `{parent or 'the machine'}` are active at once")
+        if not chosen and not parent:
+            raise IllegalConfigurationError("no state is active")
+        return active
+
+    def leaves(self, configuration: Iterable[str]) -> Leaves:
+        """The leaves of a full configuration, in document order, after checking that it is legal."""
+        active = set(configuration)
+        found = tuple(s for s in self._order("") if s in active and s not in self.children)
+        if set(self.full(found)) != active:
+            raise IllegalConfigurationError(f"{', '.join(sorted(active)) or 'nothing'} is no configuration")
+        return found
+
+    def _order(self, parent: str) -> list[str]:
+        return [s for child in self.children.get(parent, ()) for s in (child, *self._order(child))]

@@ -1,0 +1,106 @@
+"""The one module that touches python-statemachine: transitions → chart class, and one event decided by the library.
+
+The class has no action, validator, listener or eventless transition, and no event ever carries an argument. Guards reach
+it as methods of a façade that holds nothing else. Behind an author's guards each transition asks one more, `row_N`, which
+is always true: so the library itself says which transition it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statemachine.exceptions import TransitionNotAllowed
+from statemachine.io import create_machine_class_from_definition
+from statemachine.orderedset import OrderedSet
+
+from statemachine_agent.chart.transitions import WORKING, Transition
+from statemachine_agent.definition.names import ENDS
+from statemachine_agent.errors import IllegalTransitionError
+
+Ask = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the library decided about one event."""
+
+    configuration: tuple[str, ...]
+    taken: tuple[int, ...]
+
+
+class Library:
+    """One compiled chart class; built once for a machine, used for every event of every task of it."""
+
+    def __init__(self, name: str, states: Sequence[str], initial: str, transitions: Sequence[Transition]) -> None:
+        """`name` is unique among charts: the library keeps its classes by name."""
+        self.chart = create_machine_class_from_definition(
+            name,
+            states=_states(states, initial, transitions),
+            allow_event_without_transition=False,
+            catch_errors_as_events=False,
+        )
+        self._facade = _facade(transitions)
+
+    def decide(self, configuration: tuple[str, ...], event: str, ask: Ask) -> Decision:
+        """Send `event` to a chart restored in `configuration`; what `ask` raises comes out unchanged."""
+        facade = self._facade(configuration, ask)
+        machine = self.chart(facade)
+        try:
+            machine.send(event)
+        except TransitionNotAllowed:
+            raise IllegalTransitionError(event, configuration) from None
+        return Decision(tuple(str(state.id) for state in machine.configuration), tuple(facade.taken))
+
+
+def _facade(transitions: Sequence[Transition]) -> Any:
+    """The model that the library asks: guard methods, and what it needs to restore."""
+
+    class Facade:
+        __slots__ = ("ask", "state", "taken")
+
+        def __init__(self, configuration: tuple[str, ...], ask: Ask) -> None:
+            self.state = OrderedSet(configuration)
+            self.ask = ask
+            self.taken: list[int] = []
+
+    def guard(name: str) -> Callable[[Facade], bool]:
+        return lambda self: self.ask(name)
+
+    def row(index: int) -> Callable[[Facade], bool]:
+        def mark(self: Facade) -> bool:
+            self.taken.append(index)
+            return True
+
+        return mark
+
+    for name in {g for t in transitions for g in t.guards}:
+        setattr(Facade, f"guard_{name}", guard(name))
+    for t in transitions:
+        setattr(Facade, f"row_{t.index}", row(t.index))
+    return Facade
+
+
+def _states(states: Sequence[str], initial: str, transitions: Sequence[Transition]) -> dict[str, Any]:
+    """The library's definition; it takes the mapping apart, so each call makes a fresh one."""
+    by_source: dict[str, list[dict[str, Any]]] = {}
+    for t in transitions:
+        by_source.setdefault(t.source, []).append({"event": t.event, "target": t.target, "cond": _conditions(t)})
+    working = {
+        name: {"initial": name == initial, "transitions": by_source.get(name, [])} for name in states
+    }  # fmt: skip
+    reached = {t.target for t in transitions}
+    top: dict[str, Any] = {
+        WORKING: {"initial": True, "states": working, "transitions": by_source.get(WORKING, [])},
+    }
+    top.update({end: {"final": True} for end in ENDS if end in reached})
+    return top
+
+
+def _conditions(t: Transition) -> list[str]:
+    found = [f"guard_{g}" for g in t.when]
+    if t.unless:
+        found.append(f"not ({' and '.join(f'guard_{g}' for g in t.unless)})")
+    found += [f"guard_{g}" for g in t.success]
+    return [*found, f"row_{t.index}"]

@@ -1,0 +1,172 @@
+"""A definition's rows written out as the chart's transitions: what is not among them cannot happen.
+
+Event names are built from registered names only: `call.` `ok.` `failed.` `blocked.` `unknown.` `found.` `absent.`
+`approved.` `rejected.` `expired.` with a tool, `routed.` `then.` `elapsed.` `exhausted.` with a state, `exit.` with a
+universal exit. It must not know the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.machine import (
+    ApprovalState,
+    CallState,
+    Choice,
+    ChooseState,
+    MachineDefinition,
+    ReconcileState,
+    RouteState,
+    State,
+    WaitState,
+)
+from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.rows import Row
+
+#: exits that every working state has; they are not written, but they are drawn
+EXITS = {
+    "exit.cancel": "CANCELLED",
+    "exit.crashed": "FAILED",
+    "exit.guard_error": "FAILED",
+}
+#: exits of the states in which a budget runs: all but `approval` and `wait`
+ACTIVE_EXITS = {
+    "exit.budget": "BUDGET_EXHAUSTED",
+    "exit.no_progress": "NO_PROGRESS",
+    "exit.denied": "DENIED",
+    "exit.model_failed": "FAILED",
+    "exit.dependency_failed": "FAILED",
+}
+
+#: what a `choose` list says where no row of it holds
+IMPLIED_REFUSAL = "not possible now"
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One transition of the compiled chart."""
+
+    #: its number; the order of the numbers is the order in which an event's transitions are tried
+    index: int
+    source: str
+    event: str
+    #: where it leads; None stays
+    target: str | None = None
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    #: the machine's `success`, on the way to SUCCEEDED
+    success: tuple[str, ...] = ()
+    refuse: str | None = None
+    reason: str | None = None
+    confirms: str | None = None
+    #: not written by the author
+    implied: bool = False
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        """Every guard that may be asked."""
+        return (*self.when, *self.unless, *self.success)
+
+    @property
+    def kind(self) -> str:
+        """What follows from it: `goto`, `refuse` or `stay`."""
+        return "goto" if self.target else "refuse" if self.refuse is not None else "stay"
+
+
+def transitions_of(catalogue: Catalogue, machine: MachineDefinition) -> tuple[Transition, ...]:
+    """All transitions of `machine`, numbered, in the order of the file; universal exits of the parent come last."""
+    found: list[Transition] = []
+    for name, state in machine.states.items():
+        for one in _state(catalogue, machine, name, state):
+            found += _through_success(machine, one)
+    found += [Transition(0, WORKING, event, target, implied=True) for event, target in EXITS.items()]
+    return tuple(replace(one, index=index) for index, one in enumerate(found))
+
+
+#: the implicit parent of all working states
+WORKING = "working"
+
+
+def _state(catalogue: Catalogue, machine: MachineDefinition, name: str, state: State) -> Iterator[Transition]:
+    match state:
+        case ChooseState():
+            yield from _choose(catalogue, name, state)
+        case RouteState():
+            yield from _rows(name, f"routed.{name}", state.route)
+        case CallState():
+            for outcome, rows in state.then.items():
+                yield from _rows(name, f"{outcome}.{state.call}", rows)
+        case ReconcileState():
+            for outcome, rows in state.then.items():
+                yield from _rows(name, f"{outcome}.{state.reconcile}", rows)
+        case ApprovalState():
+            for outcome, rows in state.then.items():
+                yield from _rows(name, f"{outcome}.{state.approval.of}", rows)
+        case WaitState():
+            for outcome, rows in state.then.items():
+                yield from _rows(name, f"{outcome}.{name}", rows)
+    if not isinstance(state, (ApprovalState, WaitState)):
+        yield from (Transition(0, name, event, target, implied=True) for event, target in ACTIVE_EXITS.items())
+
+
+def _choose(catalogue: Catalogue, name: str, state: ChooseState) -> Iterator[Transition]:
+    for tool, choice in state.choose.items():
+        manifest = catalogue.tool(tool)
+        if tool in CONTROLS or (manifest is not None and not manifest.is_read):
+            yield from _rows(name, f"call.{tool}", choice.rows)
+            if not choice.rows[-1].unconditional:
+                yield Transition(0, name, f"call.{tool}", refuse=IMPLIED_REFUSAL, implied=True)
+        else:
+            yield from _read(name, tool, choice)
+    if "cannot_continue" not in state.choose:
+        yield Transition(0, name, "call.cannot_continue", "FAILED", reason="no_action", implied=True)
+    if state.then:
+        yield from _rows(name, f"then.{name}", state.then)
+        if not state.then[-1].unconditional:
+            yield Transition(0, name, f"then.{name}", implied=True)
+
+
+def _read(name: str, tool: str, choice: Choice) -> Iterator[Transition]:
+    """A read: `refuse` rows are judged when it is proposed, `goto` rows when its result is recorded.
+
+    When it is proposed, a `goto` row accepts it, whatever its condition will turn out to be.
+    """
+    proposed = [Row(stay=True) if row.goto else row for row in choice.rows]
+    yield from _rows(name, f"call.{tool}", _until_unconditional(proposed))
+    if all(not row.unconditional for row in proposed):
+        yield Transition(0, name, f"call.{tool}", refuse=IMPLIED_REFUSAL, implied=True)
+    recorded = [row for row in choice.rows if row.refuse is None]
+    yield from _rows(name, f"ok.{tool}", recorded)
+    if not recorded or not recorded[-1].unconditional:
+        yield Transition(0, name, f"ok.{tool}", implied=True)
+    yield Transition(0, name, f"failed.{tool}", implied=True)
+
+
+def _until_unconditional(rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        yield row
+        if row.unconditional:
+            return
+
+
+def _rows(source: str, event: str, rows: Iterable[Row]) -> Iterator[Transition]:
+    for row in rows:
+        yield Transition(
+            0, source, event, row.goto, row.when or (), row.unless or (), (), row.refuse, row.reason, row.confirms
+        )
+
+
+def _through_success(machine: MachineDefinition, one: Transition) -> Iterator[Transition]:
+    """SUCCEEDED only while `success` holds; otherwise the way ends as not verified, or `finish` is refused."""
+    if one.target != "SUCCEEDED" or not machine.success:
+        yield one
+        return
+    yield replace(one, success=machine.success)
+    if one.event == "call.finish":
+        names = ", ".join(machine.success)
+        text = f"completion rejected: not all of {names} hold on the recorded evidence"
+        yield replace(one, target=None, refuse=text, reason=None, confirms=None, implied=True)
+    else:
+        yield replace(one, target="FAILED", reason="not_verified", implied=True)

@@ -1,0 +1,105 @@
+"""Faults of a definition file: where it is, what is wrong, what to do; and the report that shows all of them at once.
+
+It must not know what is being checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from statemachine_agent.errors import DefinitionError
+from statemachine_agent.text import shorten, visible
+
+
+class Level(StrEnum):
+    """How much a fault weighs."""
+
+    ERROR = "error"  #: the file does not load
+    WARNING = "warning"  #: it loads, and a reviewer should look
+    NOTE = "note"  #: something worth knowing
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """A place in a file; both numbers count from 0."""
+
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, or worth knowing, at one place."""
+
+    file: str
+    mark: Mark
+    #: one sentence
+    message: str
+    #: one piece of advice
+    advice: str
+    level: Level = Level.ERROR
+    #: the line of the file, for showing
+    line: str = ""
+
+    @property
+    def where(self) -> str:
+        """`file:line:col`, counting from 1."""
+        return f"{self.file}:{self.mark.line + 1}:{self.mark.column + 1}"
+
+    def __str__(self) -> str:
+        """The whole fault: place and sentence, the line with a caret, the advice."""
+        kind = "" if self.level is Level.ERROR else f"{self.level}: "
+        number = str(self.mark.line + 1)
+        shown, caret = _excerpt(self.line, self.mark.column)
+        pad = " " * len(number)
+        return "\n".join(
+            [
+                f"{self.where}: {kind}{visible(self.message)}",
+                f"  {number} | {shown}",
+                f"  {pad} | {' ' * caret}^",
+                f"  {pad} = {visible(self.advice)}",
+            ]
+        )
+
+
+@dataclass
+class Report:
+    """The faults of one check, in the order of files and lines."""
+
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, faults: Iterable[Fault]) -> None:
+        """Take more faults, keeping each once and all in order."""
+        self.faults = sorted({*self.faults, *faults}, key=lambda f: (f.file, f.mark, f.level, f.message))
+
+    @property
+    def errors(self) -> list[Fault]:
+        """Those that keep the files from loading."""
+        return [f for f in self.faults if f.level is Level.ERROR]
+
+    def __str__(self) -> str:
+        """All faults as text."""
+        return "\n".join(str(f) for f in self.faults)
+
+
+class FaultyDefinitionError(DefinitionError):
+    """A definition has faults; `report` holds all of them."""
+
+    def __init__(self, report: Report) -> None:
+        """The report is the message."""
+        self.report = report
+        count = len(report.errors)
+        super().__init__(f"{count} fault{'s' if count != 1 else ''}\n{report}")
+
+
+_WIDTH = 110
+
+
+def _excerpt(line: str, column: int) -> tuple[str, int]:
+    """The part of `line` around `column` that fits on a screen, and where the caret stands in it."""
+    start = max(0, column - _WIDTH // 2) if len(line) > _WIDTH else 0
+    head = "…" if start else ""
+    before = head + visible(line[start:column]).replace("\t", " ")
+    return shorten(head + visible(line[start:]), _WIDTH), len(before)

@@ -1,0 +1,42 @@
+"""What may be a name, and which words are taken.
+
+Nothing but a name ever becomes part of an event, a table, a path or a picture's anchor. It must not know what is named.
+"""
+
+from __future__ import annotations
+
+import re
+
+LOWER = re.compile(r"[a-z][a-z0-9_]{0,62}")
+UPPER = re.compile(r"[A-Z][A-Z0-9_]{0,62}")
+
+LOWER_PATTERN = rf"^{LOWER.pattern}$"
+UPPER_PATTERN = rf"^{UPPER.pattern}$"
+
+#: the built-in ends; each is entered with a reason code
+ENDS = ("SUCCEEDED", "NEEDS_INPUT", "DENIED", "BUDGET_EXHAUSTED", "NO_PROGRESS", "FAILED", "CANCELLED")
+
+#: what a model can choose besides the tools
+CONTROLS = ("finish", "ask_user", "cannot_continue", "request_approval")
+
+#: what a guard may read
+ROOTS = (
+    "input", "actor", "evidence", "results", "asked", "call", "proposal", "effects", "approval", "usage", "visits",
+    "now",
+)  # fmt: skip
+
+#: guards that the policy answers
+RULING_GUARDS = ("approval_required", "approval_not_required")
+
+RESERVED = frozenset({*ENDS, *CONTROLS, *ROOTS, *RULING_GUARDS, "done", "stay", "working"})
+
+#: words of CEL that cannot be the name of a field
+CEL_WORDS = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return var "
+    "void while".split()
+)
+
+
+def is_reserved(name: str) -> bool:
+    """True where `name` is taken by the language, without regard to case."""
+    return name in RESERVED or name.upper() in ENDS or name.lower() in RESERVED

@@ -1,0 +1,77 @@
+"""The values of `with`: a reference into the task's data, or a literal.
+
+A text whose first segment is a root is a reference (`input.order_id`); `{text: "input.x"}` is a literal. It must not know
+where the data comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from statemachine_agent.definition.machine import Given
+from statemachine_agent.errors import SmaError
+
+_PATH = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]{1,4}\])*")
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]")
+
+#: what a `with` of a machine may refer to
+MACHINE_ROOTS = frozenset({"input", "actor", "evidence", "effects", "proposal", "now"})
+#: what a `with` of a manifest may refer to
+MANIFEST_ROOTS = frozenset({"args", "effect", "now"})
+
+
+class UnresolvedError(SmaError):
+    """A reference names something that is not there."""
+
+    reason = "unresolved"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A path: the root, then names and positions."""
+
+    text: str
+    root: str
+    steps: tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value as it stands."""
+
+    value: object
+
+
+def parse(value: Given, roots: frozenset[str]) -> Reference | Literal:
+    """What `value` of a `with` means, where `roots` can be referred to."""
+    if isinstance(value, Mapping) and set(value) == {"text"}:
+        return Literal(value["text"])
+    if isinstance(value, str) and _PATH.fullmatch(value):
+        root = re.split(r"[.\[]", value, maxsplit=1)[0]
+        if root in roots:
+            steps = tuple(name or int(number) for name, number in _STEP.findall(value))
+            return Reference(value, root, steps)
+    return Literal(value)
+
+
+def resolve(value: Given, roots: frozenset[str], data: Mapping[str, object]) -> object:
+    """The value that `value` stands for in `data`; UnresolvedError where a reference leads nowhere."""
+    parsed = parse(value, roots)
+    if isinstance(parsed, Literal):
+        return parsed.value
+    found: object = data.get(parsed.root)
+    for step in parsed.steps:
+        if isinstance(found, Mapping) and step in found:
+            found = found[step]
+        elif isinstance(found, Sequence) and not isinstance(found, str) and isinstance(step, int) and step < len(found):
+            found = found[step]
+        else:
+            raise UnresolvedError(f"`{parsed.text}` is not there", hint=f"`{step}` was not found")
+    return found
+
+
+def fill(given: Mapping[str, Given], roots: frozenset[str], data: Mapping[str, object]) -> dict[str, object]:
+    """All values of one `with`."""
+    return {name: resolve(value, roots, data) for name, value in given.items()}

@@ -1,0 +1,90 @@
+"""What an expression may read in each place, as types: the roots of a machine's guards and of a manifest's conditions.
+
+It must not know how the data is gathered when a task runs; `evaluate` says that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.check_machine import ACTOR
+from statemachine_agent.definition.check_tool import EFFECT
+from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.schema import Properties, Property
+
+Roots = Mapping[str, Properties | Property]
+
+#: what an effect can be; the first five in this order, then how it can end otherwise
+EFFECT_STATUSES = ("proposed", "approved", "intended", "executed", "verified", "unknown", "rejected", "abandoned")
+
+_TEXT = Property(type="string")
+_NUMBER = Property(type="number")
+_WHOLE = Property(type="integer")
+_USAGE: Properties = {
+    "steps": _WHOLE, "tokens": _WHOLE, "tool_calls": _WHOLE, "active_seconds": _NUMBER, "cost_usd": _NUMBER,
+}  # fmt: skip
+_CONTROL_ARGS: Mapping[str, Properties] = {
+    "finish": {"answer": _TEXT},
+    "ask_user": {"question": _TEXT},
+    "cannot_continue": {"reason": _TEXT},
+}
+
+
+def _object(properties: Properties) -> Property:
+    return Property(type="object", properties=properties)
+
+
+def _objects(properties: Properties) -> Property:
+    return Property(type="array", items=_object(properties))
+
+
+def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | None = None) -> Roots:
+    """The roots of a guard of `machine`: with `call`, in a row of that tool (or control choice) of a `choose`."""
+    tools = [t for t in map(catalogue.tool, catalogue.used_tools(machine)) if t is not None]
+    writes = [t for t in tools if not t.is_read]
+    status = Property(enum=EFFECT_STATUSES)
+    tool = Property(enum=tuple(t.tool for t in writes)) if writes else _TEXT
+    roots: dict[str, Properties | Property] = {
+        "input": machine.input,
+        "actor": ACTOR,
+        "evidence": {t.tool: _object(t.returns) for t in tools},
+        "asked": {t.tool: _object(t.args) for t in tools},
+        "results": {
+            t.tool: _objects({"asked": _object(t.args), "result": _object(t.returns), "at": _TEXT}) for t in tools
+        },
+        "effects": _objects({"tool": tool, "key": _TEXT, "status": status}),
+        "approval": {"id": _TEXT, "tool": _TEXT, "status": _TEXT, "expires_at": _TEXT},
+        "usage": _USAGE,
+        "visits": {name: _WHOLE for name in machine.states},
+    }
+    if call is None:
+        roots["proposal"] = {"tool": _TEXT, "args": _object(_merged(writes))}
+    elif call in CONTROLS:
+        roots["call"] = {"tool": _TEXT, "args": _object(_CONTROL_ARGS.get(call, {}))}
+    else:
+        manifest = catalogue.tool(call)
+        roots["call"] = {"tool": _TEXT, "args": _object(manifest.args if manifest else {})}
+    return roots
+
+
+def _merged(tools: list[ToolManifest]) -> Properties:
+    """The arguments of all tools together; one that differs in type between tools can hold anything."""
+    merged: dict[str, Property] = {}
+    for tool in tools:
+        for name, value in tool.args.items():
+            same = name not in merged or merged[name].kind == value.kind
+            merged[name] = value if same else Property(type="object")
+    return merged
+
+
+def rule_roots(tool: ToolManifest) -> Roots:
+    """The roots of a rule's `when`."""
+    return {"args": tool.args}
+
+
+def lookup_roots(tool: ToolManifest, lookup: ToolManifest) -> Roots:
+    """The roots of `holds`, `found`, `absent` and `result`: what the look-up answered, and what was to be done."""
+    return {"args": tool.args, "effect": EFFECT, "result": lookup.returns}

@@ -1,0 +1,79 @@
+"""Guards answered over a task's data: once per event, in the author's order, and never with a guess.
+
+It must not know the chart; the policy's two guards are answered by whoever holds the ruling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.errors import GuardError
+from statemachine_agent.guards import cel, syntax
+
+Data = Mapping[str, object]
+
+
+class Answers:
+    """The answers of one event: data frozen before it, each guard asked at most once."""
+
+    def __init__(
+        self, machine: MachineDefinition, data: Data, rulings: Mapping[str, Callable[[], bool]] | None = None
+    ) -> None:
+        """`data` maps each root to plain JSON data, `now` to a time with zone; `rulings` answers the policy's guards."""
+        self._machine = machine
+        self._data = data
+        self._rulings = rulings or {}
+        #: every guard asked, in the order of asking
+        self.given: dict[str, bool] = {}
+
+    def __call__(self, name: str) -> bool:
+        """Whether the guard holds; GuardError where it is neither true nor false."""
+        if name not in self.given:
+            self.given[name] = self._answer(name)
+        return self.given[name]
+
+    def _answer(self, name: str) -> bool:
+        if name in self._rulings:
+            return self._rulings[name]()
+        guard = self._machine.guards.get(name)
+        if guard is None:
+            raise GuardError(name, "there is no such guard")
+        if isinstance(guard, tuple):
+            return all(self(part) for part in guard)
+        return truth(name, guard, self._data)
+
+
+def truth(name: str, text: str, data: Data) -> bool:
+    """A condition's answer over `data`; GuardError, naming it, where there is none."""
+    try:
+        return cel.evaluator(text).truth(data)
+    except cel.EvaluationError as problem:
+        raise GuardError(name, f"{problem.message} (in `{_short(text)}`)") from None
+    except cel.CompileError as problem:
+        raise GuardError(name, problem.message) from None
+
+
+def value(name: str, text: str, data: Data) -> object:
+    """An expression's value over `data`; GuardError where there is none."""
+    try:
+        return cel.evaluator(text).value(data)
+    except cel.EvaluationError as problem:
+        raise GuardError(name, f"{problem.message} (in `{_short(text)}`)") from None
+
+
+def reads_call(machine: MachineDefinition, name: str) -> bool:
+    """True where the guard's answer depends on what is proposed."""
+    guard = machine.guards.get(name)
+    if isinstance(guard, tuple):
+        return any(reads_call(machine, part) for part in guard)
+    return guard is not None and "call" in roots(guard)
+
+
+def roots(text: str) -> set[str]:
+    """The roots that an expression stands on."""
+    return syntax.analyse(cel.evaluator(text).checked).roots
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 120 else text[:119] + "…"

@@ -1,0 +1,178 @@
+"""What a checked expression reads, compares and calls, taken from its syntax tree.
+
+The tree comes in the wire form of cel.expr.CheckedExpr (google/cel-spec, `checked.proto` and `syntax.proto`); the part of
+those messages that is read here is declared below. It must not know machines or tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+_F = descriptor_pb2.FieldDescriptorProto
+_INT, _STR, _BOOL, _DOUBLE, _MESSAGE = _F.TYPE_INT64, _F.TYPE_STRING, _F.TYPE_BOOL, _F.TYPE_DOUBLE, _F.TYPE_MESSAGE
+
+#: message → field → (number, type, repeated)
+_MESSAGES: dict[str, dict[str, tuple[int, Any, bool]]] = {
+    "Any": {"value": (2, _F.TYPE_BYTES, False)},
+    "CheckedExpr": {
+        "type_map": (3, "TypeEntry", True), "source_info": (5, "SourceInfo", False), "expr": (4, "Expr", False),
+    },
+    "TypeEntry": {"key": (1, _INT, False), "value": (2, "Type", False)},
+    "Type": {"message_type": (9, _STR, False)},
+    "SourceInfo": {"positions": (4, "Position", True)},
+    "Position": {"key": (1, _INT, False), "value": (2, _F.TYPE_INT32, False)},
+    "Expr": {
+        "id": (2, _INT, False), "const_expr": (3, "Constant", False), "ident_expr": (4, "Ident", False),
+        "select_expr": (5, "Select", False), "call_expr": (6, "Call", False), "list_expr": (7, "List", False),
+        "comprehension_expr": (9, "Comprehension", False),
+    },
+    "Constant": {
+        "bool_value": (2, _BOOL, False), "int64_value": (3, _INT, False), "double_value": (5, _DOUBLE, False),
+        "string_value": (6, _STR, False),
+    },
+    "Ident": {"name": (1, _STR, False)},
+    "Select": {"operand": (1, "Expr", False), "field": (2, _STR, False), "test_only": (3, _BOOL, False)},
+    "Call": {"target": (1, "Expr", False), "function": (2, _STR, False), "args": (3, "Expr", True)},
+    "List": {"elements": (1, "Expr", True)},
+    "Comprehension": {
+        "iter_var": (1, _STR, False), "iter_range": (2, "Expr", False), "accu_var": (3, _STR, False),
+        "accu_init": (4, "Expr", False), "loop_condition": (5, "Expr", False), "loop_step": (6, "Expr", False),
+        "result": (7, "Expr", False),
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A field compared with literal values."""
+
+    message: str  #: full name of the message that has the field
+    field: str
+    literals: tuple[str | int | float | bool, ...]
+    offset: int
+
+
+@dataclass
+class Syntax:
+    """What one expression does."""
+
+    #: dotted paths from a root: `evidence.lookup_order.customer_id`
+    paths: set[tuple[str, ...]] = field(default_factory=set)
+    #: (message, field) pairs that are read, also inside lists
+    fields: set[tuple[str, str]] = field(default_factory=set)
+    comparisons: list[Comparison] = field(default_factory=list)
+    #: texts given to `timestamp`, with their offsets
+    timestamps: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def roots(self) -> set[str]:
+        """The names that the expression stands on."""
+        return {path[0] for path in self.paths}
+
+
+def analyse(checked: bytes) -> Syntax:
+    """What the expression of this checked tree does."""
+    classes = _classes()
+    tree = classes["CheckedExpr"].FromString(classes["Any"].FromString(checked).value)
+    return _Walk(tree).syntax
+
+
+class _Walk:
+    def __init__(self, tree: Any) -> None:
+        self.types = {entry.key: entry.value.message_type for entry in tree.type_map}
+        self.offsets = {entry.key: entry.value for entry in tree.source_info.positions}
+        self.syntax = Syntax()
+        self._visit(tree.expr, frozenset())
+
+    def _visit(self, expr: Any, bound: frozenset[str]) -> None:
+        """Walk down; `bound` are the names that comprehensions around it introduced."""
+        if expr.HasField("ident_expr") and expr.ident_expr.name not in bound:
+            self.syntax.paths.add((expr.ident_expr.name,))
+        elif expr.HasField("select_expr"):
+            self._select(expr, bound)
+        elif expr.HasField("call_expr"):
+            self._call(expr)
+            for part in self._parts(expr.call_expr):
+                self._visit(part, bound)
+        elif expr.HasField("list_expr"):
+            for part in expr.list_expr.elements:
+                self._visit(part, bound)
+        elif expr.HasField("comprehension_expr"):
+            loop = expr.comprehension_expr
+            inner = bound | {loop.iter_var, loop.accu_var, "@result"}
+            self._visit(loop.iter_range, bound)
+            for part in (loop.accu_init, loop.loop_condition, loop.loop_step, loop.result):
+                self._visit(part, inner)
+
+    @staticmethod
+    def _parts(call: Any) -> Iterator[Any]:
+        if call.HasField("target"):
+            yield call.target
+        yield from call.args
+
+    def _select(self, expr: Any, bound: frozenset[str]) -> None:
+        operand = expr.select_expr.operand
+        message = self.types.get(operand.id, "")
+        if message:
+            self.syntax.fields.add((message, expr.select_expr.field))
+        path = self._path(expr)
+        if path is None:
+            self._visit(operand, bound)
+        elif path[0] not in bound:
+            self.syntax.paths.add(path)
+
+    def _path(self, expr: Any) -> tuple[str, ...] | None:
+        if expr.HasField("ident_expr"):
+            return (expr.ident_expr.name,)
+        if not expr.HasField("select_expr"):
+            return None
+        before = self._path(expr.select_expr.operand)
+        return (*before, expr.select_expr.field) if before else None
+
+    def _call(self, expr: Any) -> None:
+        call = expr.call_expr
+        offset = self.offsets.get(expr.id, 0)
+        if call.function in ("_==_", "_!=_"):
+            for one, other in ((call.args[0], call.args[1]), (call.args[1], call.args[0])):
+                self._compared(one, [other], offset)
+        elif call.function == "@in" and call.args[1].HasField("list_expr"):
+            self._compared(call.args[0], list(call.args[1].list_expr.elements), offset)
+        elif call.function == "timestamp" and call.args and call.args[0].HasField("const_expr"):
+            self.syntax.timestamps.append((call.args[0].const_expr.string_value, offset))
+
+    def _compared(self, left: Any, right: list[Any], offset: int) -> None:
+        if left.HasField("select_expr") and all(r.HasField("const_expr") for r in right) and right:
+            message = self.types.get(left.select_expr.operand.id, "")
+            literals = tuple(_constant(r.const_expr) for r in right)
+            self.syntax.comparisons.append(Comparison(message, left.select_expr.field, literals, offset))
+
+
+def _constant(value: Any) -> str | int | float | bool:
+    for name in ("bool_value", "int64_value", "double_value", "string_value"):
+        if value.HasField(name):
+            found: str | int | float | bool = getattr(value, name)
+            return found
+    return ""
+
+
+@lru_cache(maxsize=1)
+def _classes() -> dict[str, Any]:
+    file = descriptor_pb2.FileDescriptorProto(name="cel_tree.proto", package="cel_tree", syntax="proto2")
+    for message_name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=message_name)
+        for name, (number, kind, repeated) in fields.items():
+            label = _F.LABEL_REPEATED if repeated else _F.LABEL_OPTIONAL
+            made = message.field.add(name=name, number=number, label=label)
+            if isinstance(kind, str):
+                made.type, made.type_name = _MESSAGE, f".cel_tree.{kind}"
+            else:
+                made.type = kind
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    names = {name: pool.FindMessageTypeByName(f"cel_tree.{name}") for name in _MESSAGES}
+    return {name: message_factory.GetMessageClass(descriptor) for name, descriptor in names.items()}

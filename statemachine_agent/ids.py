@@ -1,0 +1,19 @@
+"""Ids that leave the store: UUIDs of version 7 (RFC 9562), ordered by the environment's clock.
+
+It must not know what is named. Row keys inside the store are integers of the store's own.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from statemachine_agent.environment import Environment
+
+
+def new_id(environment: Environment) -> str:
+    """A new id: 48 bits of milliseconds since 1970, then 74 random bits, in the usual text form."""
+    milliseconds = int(environment.now().timestamp() * 1000) & (2**48 - 1)
+    bits = int.from_bytes(environment.random_bytes(10))
+    high = bits >> 68 & 0xFFF
+    low = bits & (2**62 - 1)
+    return str(UUID(int=milliseconds << 80 | 7 << 76 | high << 64 | 2 << 62 | low))
