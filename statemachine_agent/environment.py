@@ -53,6 +53,10 @@ class Environment:
         """Wait without holding anybody up."""
         await asyncio.sleep(seconds)
 
+    def pause(self, seconds: float) -> None:
+        """Wait in a thread of its own; never on the event loop."""
+        time.sleep(seconds)
+
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
         """Cancel the body with TimeoutError after `seconds`; None never does."""
         return asyncio.timeout(seconds)

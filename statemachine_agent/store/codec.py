@@ -1,0 +1,186 @@
+"""Records ↔ columns: how each row, head and effect is written, and what its place in the hash chain is made of.
+
+It must not know transactions or locks.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+from statemachine_agent.canonical import canonical, digest
+from statemachine_agent.errors import StoreError
+from statemachine_agent.store import payloads
+from statemachine_agent.store.records import (
+    Approval,
+    ApprovalRow,
+    ApprovalStatus,
+    CallRow,
+    DecisionRow,
+    Effect,
+    EffectRow,
+    EffectStatus,
+    EvidenceRow,
+    Head,
+    NoteRow,
+    Row,
+    Status,
+    TransitionRow,
+    Usage,
+)
+
+
+def time_text(moment: datetime) -> str:
+    """ISO 8601 in UTC with microseconds; texts order as the times do."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def time_of(text: str) -> datetime:
+    """The moment of such a text."""
+    return datetime.fromisoformat(text)
+
+
+def json_text(value: object) -> str:
+    """Canonical JSON as text."""
+    return canonical(value).decode()
+
+
+def chained(before: bytes, table: str, columns: Mapping[str, object]) -> bytes:
+    """The chain of a row: over the chain before it, the table's name and the row's content."""
+    content = {k: v.hex() if isinstance(v, bytes) else v for k, v in columns.items()}
+    return sha256(before + canonical([table, content])).digest()
+
+
+def columns_of(connection: sqlite3.Connection, row: Row) -> dict[str, Any]:
+    """The columns of an appended row, without key, version and chain; its payloads are stored on the way."""
+    match row:
+        case TransitionRow():
+            return {
+                "event": row.event, "source": row.source, "target": row.target, "row_no": row.row_no,
+                "asked": json.dumps(row.asked, separators=(",", ":")), "reason": row.reason,
+            }  # fmt: skip
+        case DecisionRow():
+            response = None if row.response is None else payloads.put(connection, row.response)
+            return {
+                "step": row.step, "attempt": row.attempt, "state": row.state, "model": row.model,
+                "schema_version": row.schema_version, "prompt_hash": row.prompt_hash, "response_hash": response,
+                "input_tokens": row.input_tokens, "output_tokens": row.output_tokens, "cost_usd": str(row.cost_usd),
+                "latency_ms": row.latency_ms, "stop_reason": row.stop_reason, "result": row.result,
+                "error_class": row.error_class, "retryable": int(row.retryable), "feedback": row.feedback,
+            }  # fmt: skip
+        case CallRow():
+            return {
+                "step": row.step, "call_id": row.call_id, "tool": row.tool, "purpose": row.purpose,
+                "args_hash": payloads.put(connection, row.args), "request_id": row.request_id, "attempt": row.attempt,
+                "outcome": row.outcome, "latency_ms": row.latency_ms, "observation_bytes": row.observation_bytes,
+                "error_class": row.error_class, "retryable": int(row.retryable), "detail": row.detail,
+                "effect_key": row.effect_key, "evidence": row.evidence,
+            }  # fmt: skip
+        case EvidenceRow():
+            found = row.evidence
+            return {
+                "name": found.name, "tool": found.tool, "purpose": found.purpose, "call_id": found.call_id,
+                "request_id": found.request_id, "attempt": found.attempt, "source": found.source,
+                "at": time_text(found.at), "trust": found.trust, "payload_hash": payloads.put(connection, found.payload),
+                "asked_hash": payloads.put(connection, found.asked),
+            }  # fmt: skip
+        case EffectRow():
+            return {
+                "effect_key": row.effect_key, "tool": row.tool, "status": str(row.status), "attempt": row.attempt,
+                "action_hash": row.action_hash, "reason": row.reason, "by": row.by,
+            }  # fmt: skip
+        case ApprovalRow():
+            return {
+                "approval_id": row.approval_id, "event": row.event, "by": row.by, "established": row.established,
+                "why": row.why, "reason": row.reason,
+            }  # fmt: skip
+        case NoteRow():
+            return {"event": row.event, "by": row.by, "established": row.established, "why": row.why}
+
+
+# ---------------------------------------------------------------- the head
+
+
+def head_json(head: Head) -> dict[str, Any]:
+    """The part of a head that lies in one JSON column."""
+    usage = head.usage
+    return {
+        "usage": {
+            "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": str(usage.cost_usd),
+            "tool_calls": usage.tool_calls, "active_ms": usage.active_ms,
+        },
+        "visits": dict(head.visits), "calls": dict(head.calls), "progress": dict(head.progress),
+        "observation": head.observation, "pending_exit": head.pending_exit, "evidence_count": head.evidence_count,
+        "output": head.output,
+    }  # fmt: skip
+
+
+def head_hash(head: Head) -> bytes:
+    """The hash of a head as it was written."""
+    return bytes.fromhex(
+        digest(
+            {
+                "version": head.version, "status": str(head.status), "reason": head.reason, "steps": head.steps,
+                "configuration": list(head.configuration), "proposal": head.proposal, **head_json(head),
+            }  # fmt: skip
+        )
+    )
+
+
+def head_of(row: sqlite3.Row, proposal: Any) -> Head:
+    """The head in a row of `task`."""
+    try:
+        body = json.loads(row["head"])
+        usage = body["usage"]
+        return Head(
+            version=row["version"],
+            status=Status(row["status"]),
+            reason=row["reason"],
+            configuration=tuple(json.loads(row["configuration"])),
+            steps=row["steps"],
+            usage=Usage(
+                usage["input_tokens"], usage["output_tokens"], Decimal(usage["cost_usd"]), usage["tool_calls"],
+                usage["active_ms"],
+            ),
+            visits=body["visits"], calls=body["calls"], progress=body["progress"], observation=body["observation"],
+            pending_exit=body["pending_exit"], evidence_count=body["evidence_count"], output=body["output"],
+            proposal=proposal,
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError, ArithmeticError) as problem:
+        raise StoreError(
+            f"the head of task {row['id']} cannot be read: {problem}", hint="the row was altered; restore a backup"
+        ) from None
+
+
+# ---------------------------------------------------------------- effects and approvals
+
+
+def effect_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Effect:
+    """The effect in a row of `effect`; `values` are its payloads by hash."""
+    return Effect(
+        key=row["key"], tool=row["tool"], status=EffectStatus(row["status"]), action_hash=row["action_hash"],
+        args=values[row["args_hash"]], attempt=row["attempt"],
+        receipt=values[row["receipt_hash"]] if row["receipt_hash"] else None,
+        approval_id=row["approval_id"], reason=row["reason"], at=time_of(row["at"]),
+    )  # fmt: skip
+
+
+def approval_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Approval:
+    """The request in a row of `approval`. A text that is no time stays as it is: its reader fails closed."""
+    try:
+        return Approval(
+            id=row["id"], state=row["state"], tool=row["tool"], action_hash=row["action_hash"],
+            effect_key=row["effect_key"], policy_version=row["policy_version"], roles=tuple(json.loads(row["roles"])),
+            expires_at=row["expires_at"], status=ApprovalStatus(row["status"]),
+            answers=tuple(json.loads(row["answers"])), shown=values[row["shown_hash"]],
+            requested_at=time_of(row["requested_at"]),
+        )  # fmt: skip
+    except (ValueError, TypeError) as problem:
+        raise StoreError(
+            f"the approval {row['id']} cannot be read: {problem}", hint="the row was altered; restore a backup"
+        ) from None

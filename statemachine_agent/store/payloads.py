@@ -1,0 +1,67 @@
+"""Payloads: canonical JSON stored once under its hash, compressed where that helps, and checked whenever it is read.
+
+It must not know what a payload means.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from hashlib import sha256
+
+from statemachine_agent.canonical import canonical
+from statemachine_agent.errors import StoreError
+
+_WORTH_IT = 128  # bytes; below that compression only costs
+
+
+def put(connection: sqlite3.Connection, value: object) -> bytes:
+    """Store `value` unless it is there; its hash."""
+    text = canonical(value)
+    key = sha256(text).digest()
+    packed = zlib.compress(text, 6) if len(text) > _WORTH_IT else text
+    compressed = len(packed) < len(text)
+    connection.execute(
+        "INSERT INTO payload (hash, compressed, body) VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING",
+        (key, int(compressed), packed if compressed else text),
+    )
+    return key
+
+
+def get(connection: sqlite3.Connection, key: bytes) -> object:
+    """The value under `key`; StoreError where it is missing or was altered."""
+    return get_many(connection, [key])[key]
+
+
+def get_many(connection: sqlite3.Connection, keys: Iterable[bytes]) -> dict[bytes, object]:
+    """The values under several keys."""
+    wanted = list(dict.fromkeys(keys))
+    found: dict[bytes, object] = {}
+    for start in range(0, len(wanted), 500):
+        part = wanted[start : start + 500]
+        marks = ",".join("?" * len(part))
+        rows = connection.execute(f"SELECT hash, compressed, body FROM payload WHERE hash IN ({marks})", part)  # noqa: S608
+        for key, compressed, body in rows:
+            found[key] = _unpacked(key, bool(compressed), body)
+    missing = next((k for k in wanted if k not in found), None)
+    if missing is not None:
+        raise StoreError(
+            f"the payload {missing.hex()[:12]} is missing from the store", hint="restore the file from a backup"
+        )
+    return found
+
+
+def _unpacked(key: bytes, compressed: bool, body: bytes) -> object:  # noqa: FBT001
+    try:
+        text = zlib.decompress(body) if compressed else body
+        if sha256(text).digest() == key:
+            return json.loads(text)
+    except (zlib.error, ValueError):
+        pass
+    raise StoreError(
+        f"the payload {key.hex()[:12]} was altered after it was written",
+        hint="nothing was done with it; restore the file from a backup",
+        reason="payload_altered",
+    )

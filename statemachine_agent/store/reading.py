@@ -1,0 +1,192 @@
+"""What is read back: one task as it stands, lists for people, and a task's history in order.
+
+It must not write.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from statemachine_agent.errors import StoreError, UnknownTaskError
+from statemachine_agent.store import payloads
+from statemachine_agent.store.codec import approval_of, effect_of, head_of, time_of
+from statemachine_agent.store.records import Approval, Checkpoint, Effect, Evidence, Task, Timer
+from statemachine_agent.store.schema import ROW_BITS
+
+_LOG_TABLES = ("checkpoint", "transition", "decision", "call", "evidence", "effect_event", "approval_event", "note")
+
+
+def task_row(connection: sqlite3.Connection, task_id: str) -> sqlite3.Row:
+    """The row of a task; an id may be shortened as long as it stays the only one."""
+    row = connection.execute("SELECT * FROM task WHERE id = ?", (task_id,)).fetchone()
+    if row is None and len(task_id) >= 4 and all(c in "0123456789abcdef-" for c in task_id):  # noqa: PLR2004
+        rows = connection.execute("SELECT * FROM task WHERE id LIKE ? LIMIT 2", (f"%{task_id}",)).fetchall()
+        row = rows[0] if len(rows) == 1 else None
+    if row is None:
+        raise UnknownTaskError(f"there is no task {task_id[:80]}", hint="`sma tasks` lists them")
+    found: sqlite3.Row = row
+    return found
+
+
+def load(connection: sqlite3.Connection, task_id: str) -> Checkpoint:
+    """One task, read in one snapshot."""
+    connection.execute("BEGIN")
+    try:
+        row = task_row(connection, task_id)
+        return _checkpoint(connection, row)
+    finally:
+        connection.execute("COMMIT")
+
+
+def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
+    no = row["no"]
+    evidence = connection.execute(
+        "SELECT * FROM evidence WHERE key BETWEEN ? AND ? ORDER BY key", (no << ROW_BITS, (no + 1 << ROW_BITS) - 1)
+    ).fetchall()
+    effects = connection.execute("SELECT * FROM effect WHERE task_no = ? ORDER BY id", (no,)).fetchall()
+    approvals = connection.execute(
+        "SELECT * FROM approval WHERE task_no = ? ORDER BY requested_at, id", (no,)
+    ).fetchall()
+    timers = connection.execute("SELECT * FROM timer WHERE task_no = ? ORDER BY due_at", (no,)).fetchall()
+    keys = [row["input_hash"], row["proposal_hash"]]
+    for e in evidence:
+        keys += [e["payload_hash"], e["asked_hash"]]
+    for e in effects:
+        keys += [e["args_hash"], e["receipt_hash"]]
+    keys += [a["shown_hash"] for a in approvals]
+    values: Mapping[bytes, Any] = payloads.get_many(connection, [k for k in keys if k is not None])
+    newest = {a["state"]: approval_of(a, values) for a in approvals}
+    return Checkpoint(
+        task=_task(row, values),
+        head=head_of(row, values[row["proposal_hash"]] if row["proposal_hash"] else None),
+        evidence=tuple(_evidence(e, values) for e in evidence),
+        effects=tuple(effect_of(e, values) for e in effects),
+        approvals=tuple(newest.values()),
+        timers=tuple(Timer(t["state"], t["event"], time_of(t["due_at"])) for t in timers),
+        cancel_requested=json.loads(row["cancel_requested"]) if row["cancel_requested"] else None,
+    )
+
+
+def _task(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Task:
+    return Task(
+        no=row["no"], id=row["id"], trace_id=row["trace_id"], machine=row["machine"],
+        machine_version=row["machine_version"], definition_hash=row["definition_hash"],
+        actor=json.loads(row["actor"]), input=values[row["input_hash"]], model=row["model"],
+        started_at=time_of(row["started_at"]),
+    )  # fmt: skip
+
+
+def _evidence(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Evidence:
+    return Evidence(
+        name=row["name"], tool=row["tool"], purpose=row["purpose"], call_id=row["call_id"],
+        request_id=row["request_id"], attempt=row["attempt"], source=row["source"], at=time_of(row["at"]),
+        trust=row["trust"], payload=values[row["payload_hash"]], payload_hash=row["payload_hash"].hex(),
+        asked=values[row["asked_hash"]],
+    )  # fmt: skip
+
+
+def definition(connection: sqlite3.Connection, definition_hash: str) -> Mapping[str, Any]:
+    """The texts that belong to a definition's hash."""
+    row = connection.execute("SELECT texts_hash FROM definition WHERE hash = ?", (definition_hash,)).fetchone()
+    if row is None:
+        raise StoreError(f"the definition {definition_hash[:12]} is missing", hint="restore the file from a backup")
+    found: Any = payloads.get(connection, row["texts_hash"])
+    return dict(found)
+
+
+def effect_by_key(connection: sqlite3.Connection, key: str) -> tuple[str, Effect] | None:
+    """The effect that may have happened under `key`, with the id of its task."""
+    row = connection.execute(
+        "SELECT effect.*, task.id AS task_id FROM effect JOIN task ON task.no = effect.task_no"
+        " WHERE effect.key = ? AND effect.status IN ('intended', 'unknown', 'executed', 'verified')",
+        (key,),
+    ).fetchone()
+    if row is None:
+        return None
+    values = payloads.get_many(connection, [k for k in (row["args_hash"], row["receipt_hash"]) if k is not None])
+    return row["task_id"], effect_of(row, values)
+
+
+def approval(connection: sqlite3.Connection, approval_id: str) -> tuple[str, Approval] | None:
+    """A request by its id, with the id of its task."""
+    row = connection.execute(
+        "SELECT approval.*, task.id AS task_id FROM approval JOIN task ON task.no = approval.task_no WHERE approval.id = ?",
+        (approval_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    return row["task_id"], approval_of(row, payloads.get_many(connection, [row["shown_hash"]]))
+
+
+def tasks(connection: sqlite3.Connection, status: str | None, limit: int) -> list[dict[str, Any]]:
+    """The newest tasks."""
+    rows = connection.execute(
+        "SELECT id, machine, machine_version, actor_id, tenant, status, reason, configuration, version, steps,"
+        " started_at, updated_at, wake_at, (SELECT count(*) FROM effect WHERE effect.task_no = task.no AND"
+        " effect.status IN ('intended', 'unknown')) AS open_effects"
+        " FROM task WHERE (?1 IS NULL OR status = ?1) ORDER BY no DESC LIMIT ?2",
+        (status, limit),
+    ).fetchall()
+    return [{**dict(row), "configuration": json.loads(row["configuration"])} for row in rows]
+
+
+def approvals(connection: sqlite3.Connection, status: str | None) -> list[dict[str, Any]]:
+    """Requests for approval, oldest first."""
+    rows = connection.execute(
+        "SELECT approval.*, task.id AS task_id, task.machine, task.actor_id FROM approval"
+        " JOIN task ON task.no = approval.task_no WHERE (?1 IS NULL OR approval.status = ?1) ORDER BY requested_at",
+        (status,),
+    ).fetchall()
+    values = payloads.get_many(connection, [row["shown_hash"] for row in rows])
+    return [
+        {
+            "task": row["task_id"], "machine": row["machine"], "actor": row["actor_id"],
+            "approval": approval_of(row, values),
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def effects(connection: sqlite3.Connection, task_id: str | None, *, only_open: bool) -> list[dict[str, Any]]:
+    """Effects, oldest first."""
+    rows = connection.execute(
+        "SELECT effect.*, task.id AS task_id, task.machine FROM effect JOIN task ON task.no = effect.task_no"
+        " WHERE (?1 IS NULL OR task.id = ?1) AND (?2 = 0 OR effect.status IN ('intended', 'unknown')) ORDER BY effect.id",
+        (task_id, int(only_open)),
+    ).fetchall()
+    keys = [k for row in rows for k in (row["args_hash"], row["receipt_hash"]) if k is not None]
+    values = payloads.get_many(connection, keys)
+    return [{"task": row["task_id"], "machine": row["machine"], "effect": effect_of(row, values)} for row in rows]
+
+
+_PAYLOAD_COLUMNS = {
+    "args_hash": "args", "response_hash": "response", "payload_hash": "payload", "asked_hash": "asked",
+}  # fmt: skip
+
+
+def history(connection: sqlite3.Connection, task_id: str) -> Sequence[dict[str, Any]]:
+    """All rows of a task, each as a mapping with its table's name and its payloads."""
+    row = task_row(connection, task_id)
+    low, high = row["no"] << ROW_BITS, (row["no"] + 1 << ROW_BITS) - 1
+    found: list[dict[str, Any]] = []
+    for table in _LOG_TABLES:
+        query = f"SELECT * FROM {table} WHERE key BETWEEN ? AND ?"  # noqa: S608  names of our own tables
+        found += [{"table": table, **dict(r)} for r in connection.execute(query, (low, high))]
+    found.sort(key=lambda r: r["key"])
+    keys = [r[column] for r in found for column in _PAYLOAD_COLUMNS if r.get(column) is not None]
+    values = payloads.get_many(connection, keys)
+    for r in found:
+        for column, name in _PAYLOAD_COLUMNS.items():
+            if column in r:
+                key = r.pop(column)
+                r[name] = None if key is None else values[key]
+        r["row"] = r.pop("key") - low
+        for column, value in r.items():
+            if isinstance(value, bytes):
+                r[column] = value.hex()
+        if "asked" in r and isinstance(r["asked"], str):
+            r["asked"] = json.loads(r["asked"])
+    return found
