@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from statemachine_agent.chart.chart import Chart
 from statemachine_agent.chart.configuration import Leaves, Tree
@@ -16,7 +17,6 @@ from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.faults import FaultyDefinitionError
 from statemachine_agent.definition.machine import ApprovalState, ChooseState, MachineDefinition, State
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.people import People
 from statemachine_agent.definition.source import Source
 from statemachine_agent.guards.check import check_expressions
 from statemachine_agent.guards.evaluate import reads_call
@@ -89,16 +89,23 @@ def checked_catalogue(catalogue: Catalogue) -> Catalogue:
 
 
 @lru_cache(maxsize=256)
-def _from_texts(machine: tuple[str, str], tools: tuple[tuple[str, str], ...], roles: frozenset[str]) -> CompiledMachine:
-    people = People.model_validate({"people": {"everybody": {"roles": sorted(roles)}}})
-    catalogue = Catalogue.build([Source(*machine)], [Source(*t) for t in tools], people)
+def _from_texts(machine: tuple[str, str], tools: tuple[tuple[str, str], ...]) -> CompiledMachine:
+    catalogue = Catalogue.build([Source(*machine)], [Source(*t) for t in tools])
     names = list(catalogue.machines)
     if len(names) != 1:
         raise FaultyDefinitionError(catalogue.report)
     return compile_machine(checked_catalogue(catalogue), names[0])
 
 
-def compile_texts(machine: Source, tools: Mapping[str, Source], people: People) -> CompiledMachine:
-    """A machine from the texts that a task pinned, kept by their content."""
-    texts = tuple((s.name, s.text) for s in tools.values())
-    return _from_texts((machine.name, machine.text), texts, people.roles)
+def compile_texts(texts: Mapping[str, Any]) -> CompiledMachine:
+    """A machine from the texts that a task pinned (see `texts_of`), kept by their content."""
+    tools = tuple((t["name"], t["text"]) for t in texts["tools"].values())
+    return _from_texts((texts["machine"]["name"], texts["machine"]["text"]), tools)
+
+
+def texts_of(machine: CompiledMachine) -> dict[str, Any]:
+    """The texts that a task pins."""
+    return {
+        "machine": {"name": machine.machine_source.name, "text": machine.machine_source.text},
+        "tools": {tool: {"name": s.name, "text": s.text} for tool, s in machine.tool_sources.items()},
+    }

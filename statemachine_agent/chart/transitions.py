@@ -7,8 +7,9 @@ universal exit. It must not know the library.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.machine import (
@@ -96,17 +97,13 @@ def _state(catalogue: Catalogue, machine: MachineDefinition, name: str, state: S
         case RouteState():
             yield from _rows(name, f"routed.{name}", state.route)
         case CallState():
-            for outcome, rows in state.then.items():
-                yield from _rows(name, f"{outcome}.{state.call}", rows)
+            yield from _outcomes(name, state.call, state.then)
         case ReconcileState():
-            for outcome, rows in state.then.items():
-                yield from _rows(name, f"{outcome}.{state.reconcile}", rows)
+            yield from _outcomes(name, state.reconcile, state.then)
         case ApprovalState():
-            for outcome, rows in state.then.items():
-                yield from _rows(name, f"{outcome}.{state.approval.of}", rows)
+            yield from _outcomes(name, state.approval.of, state.then)
         case WaitState():
-            for outcome, rows in state.then.items():
-                yield from _rows(name, f"{outcome}.{name}", rows)
+            yield from _outcomes(name, name, state.then)
     if not isinstance(state, (ApprovalState, WaitState)):
         yield from (Transition(0, name, event, target, implied=True) for event, target in ACTIVE_EXITS.items())
 
@@ -149,6 +146,11 @@ def _until_unconditional(rows: Iterable[Row]) -> Iterator[Row]:
         yield row
         if row.unconditional:
             return
+
+
+def _outcomes(source: str, of: str, then: Mapping[Any, tuple[Row, ...]]) -> Iterator[Transition]:
+    for outcome, rows in then.items():
+        yield from _rows(source, f"{outcome}.{of}", rows)
 
 
 def _rows(source: str, event: str, rows: Iterable[Row]) -> Iterator[Transition]:

@@ -44,7 +44,8 @@ class Catalogue:
 
     machines: dict[str, MachineFile] = field(default_factory=dict)
     tools: dict[str, ToolFile] = field(default_factory=dict)
-    people: People = field(default_factory=lambda: People(people={}))
+    #: None where people are not known, and roles are not checked
+    people: People | None = None
     report: Report = field(default_factory=Report)
     #: names that `${…}` may use; None where the settings are not known, and nothing is checked
     variables: frozenset[str] | None = None
@@ -92,7 +93,7 @@ class Catalogue:
         elif people is not None:
             document = read(people)
             found = node.validate(document, People)
-            catalogue.people = found or catalogue.people
+            catalogue.people = found or People(people={})
             catalogue.report.add(document.faults)
         for source in tools:
             catalogue._add_tool(read(source))
@@ -125,6 +126,10 @@ class Catalogue:
         elif manifest is not None:
             self.tools[manifest.tool] = ToolFile(document, manifest)
         self.report.add(document.faults)
+
+    def lacks_role(self, role: str) -> bool:
+        """True where it is known that nobody has `role`."""
+        return self.people is not None and role not in self.people.roles
 
     def tool(self, name: str) -> ToolManifest | None:
         """The manifest of `name`, or None."""

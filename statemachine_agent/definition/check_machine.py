@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statemachine_agent.definition import references
 from statemachine_agent.definition.check_tool import check_given
@@ -154,7 +154,7 @@ class _Machine:
             last: Path_ = (*path, len(rows) - 1)
             self.fault(last, "the list may end without an answer", "end it with a row without `when` and `unless`")
 
-    def _outcomes(self, path: Path_, then: Mapping[str, tuple[Row, ...]], wanted: Iterable[str], why: str) -> None:
+    def _outcomes(self, path: Path_, then: Mapping[Any, tuple[Row, ...]], wanted: Iterable[str], why: str) -> None:
         wanted = list(wanted)
         for outcome in wanted:
             if outcome not in then:
@@ -291,9 +291,12 @@ class _Machine:
             message = f"no `choose` lets the model propose `{tool.tool}`"
             self.fault((*path, "approval", "of"), message, "offer it with a `goto`")
         for role in state.approval.by or ():
-            if role not in self.catalogue.people.roles:
-                advice = did_you_mean(role, self.catalogue.people.roles)
+            if self.catalogue.lacks_role(role):
+                advice = did_you_mean(role, self.catalogue.people.roles if self.catalogue.people else ())
                 self.fault((*path, "approval", "by"), f"nobody has the role `{role}`", advice)
+        if tool is not None and not state.approval.by and all(rule.when is not None for rule in tool.approval or ()):
+            message = "nobody is named who could approve"
+            self.fault((*path, "approval"), message, "add `by: ROLE`, or a rule without `when` to the manifest")
         why = "an approval has three outcomes"
         self._outcomes((*path, "then"), state.then, ("approved", "rejected", "expired"), why)
 

@@ -86,8 +86,8 @@ def _approval(catalogue: Catalogue, document: Document, tool: ToolManifest) -> l
         faults.append(document.fault(("approval",), message, "write exactly one rule, without `when`", key=True))
     for index, rule in enumerate(tool.approval):
         for role in rule.by:
-            if role not in catalogue.people.roles:
-                advice = did_you_mean(role, catalogue.people.roles)
+            if catalogue.lacks_role(role):
+                advice = did_you_mean(role, catalogue.people.roles if catalogue.people else ())
                 faults.append(document.fault(("approval", index, "by"), f"nobody has the role `{role}`", advice))
     return faults
 
@@ -185,11 +185,13 @@ def typed(reference: references.Reference, known: Mapping[str, Properties]) -> P
         if isinstance(step, int):
             if found is None or found.items is None:
                 return f"`{reference.text}` takes an element of what is no list; refer to a single value"
-            found, properties = found.items, found.items.properties
+            found = found.items
+            properties = found.properties
             continue
         if properties is None:
             return f"`{reference.text}` leads into what has no fields; refer to a declared field"
         if step not in properties:
             return f"`{reference.text}`: there is no `{step}`; {did_you_mean(step, properties)}"
-        found, properties = properties[step], properties[step].properties
+        found = properties[step]
+        properties = found.properties
     return found or f"`{reference.text}` is not a single value; name a field of it"

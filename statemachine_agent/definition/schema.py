@@ -35,13 +35,13 @@ class Property(Node):
     enum: Annotated[tuple[Scalar, ...], Field(min_length=1)] | None = None
     pattern: str | None = None
     format: Literal["date-time", "date", "email", "uri", "uuid"] | None = None
-    min_length: Annotated[StrictInt, Field(ge=0)] | None = Field(None, alias="minLength")
-    max_length: Annotated[StrictInt, Field(ge=0)] | None = Field(None, alias="maxLength")
+    min_length: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="minLength")
+    max_length: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="maxLength")
     minimum: int | float | None = None
     maximum: int | float | None = None
     items: Property | None = None
-    min_items: Annotated[StrictInt, Field(ge=0)] | None = Field(None, alias="minItems")
-    max_items: Annotated[StrictInt, Field(ge=0, le=10_000)] | None = Field(None, alias="maxItems")
+    min_items: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="minItems")
+    max_items: Annotated[StrictInt, Field(ge=0, le=10_000)] | None = Field(default=None, alias="maxItems")
     properties: Properties | None = None
 
     @field_validator("pattern")

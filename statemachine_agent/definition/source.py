@@ -277,7 +277,8 @@ def _scalar(text: str, *, plain: bool) -> object:
 
 
 def _mark(event: yaml.Event) -> Mark:
-    return Mark(event.start_mark.line, event.start_mark.column)
+    start = event.start_mark
+    return Mark(start.line, start.column) if start else Mark()
 
 
 def _mark_of(text: str, position: int) -> Mark:

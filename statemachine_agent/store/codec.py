@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -16,7 +15,8 @@ from typing import Any
 from statemachine_agent.canonical import canonical, digest
 from statemachine_agent.errors import StoreError
 from statemachine_agent.store import payloads
-from statemachine_agent.store.records import (
+from statemachine_agent.times import time_of, time_text
+from statemachine_agent.records import (
     Approval,
     ApprovalRow,
     ApprovalStatus,
@@ -33,16 +33,6 @@ from statemachine_agent.store.records import (
     TransitionRow,
     Usage,
 )
-
-
-def time_text(moment: datetime) -> str:
-    """ISO 8601 in UTC with microseconds; texts order as the times do."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def time_of(text: str) -> datetime:
-    """The moment of such a text."""
-    return datetime.fromisoformat(text)
 
 
 def json_text(value: object) -> str:
@@ -164,7 +154,7 @@ def effect_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Effect:
     """The effect in a row of `effect`; `values` are its payloads by hash."""
     return Effect(
         key=row["key"], tool=row["tool"], status=EffectStatus(row["status"]), action_hash=row["action_hash"],
-        args=values[row["args_hash"]], attempt=row["attempt"],
+        args=values[row["args_hash"]], proposed_in=row["proposed_in"], attempt=row["attempt"],
         receipt=values[row["receipt_hash"]] if row["receipt_hash"] else None,
         approval_id=row["approval_id"], reason=row["reason"], at=time_of(row["at"]),
     )  # fmt: skip

@@ -16,10 +16,11 @@ from statemachine_agent.canonical import canonical
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StaleVersionError, StoreError
 from statemachine_agent.store import leases, payloads
-from statemachine_agent.store.codec import chained, columns_of, head_hash, head_json, json_text, time_text
+from statemachine_agent.store.codec import chained, columns_of, head_hash, head_json, json_text
 from statemachine_agent.store.port import KeyTakenError
-from statemachine_agent.store.records import Approval, Effect, Head, Lease, NewTask, Row, Timer, Transaction
+from statemachine_agent.records import Approval, Effect, Head, Lease, NewTask, Row, Timer, Transaction
 from statemachine_agent.store.schema import ROW_BITS
+from statemachine_agent.times import time_text
 
 
 @dataclass
@@ -132,15 +133,16 @@ def _put_effect(connection: sqlite3.Connection, task_no: int, effect: Effect, no
     receipt = None if effect.receipt is None else payloads.put(connection, effect.receipt)
     try:
         connection.execute(
-            "INSERT INTO effect (task_no, key, tool, status, action_hash, args_hash, attempt, receipt_hash, approval_id,"
-            " reason, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO effect (task_no, key, tool, status, action_hash, args_hash, proposed_in, attempt, receipt_hash,"
+            " approval_id, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (task_no, key) DO UPDATE SET tool = excluded.tool, status = excluded.status,"
-            " action_hash = excluded.action_hash, args_hash = excluded.args_hash, attempt = excluded.attempt,"
+            " action_hash = excluded.action_hash, args_hash = excluded.args_hash,"
+            " proposed_in = excluded.proposed_in, attempt = excluded.attempt,"
             " receipt_hash = excluded.receipt_hash, approval_id = excluded.approval_id, reason = excluded.reason,"
             " at = excluded.at",
             (
                 task_no, effect.key, effect.tool, str(effect.status), effect.action_hash,
-                payloads.put(connection, effect.args), effect.attempt, receipt, effect.approval_id, effect.reason,
+                payloads.put(connection, effect.args), effect.proposed_in, effect.attempt, receipt, effect.approval_id, effect.reason,
                 time_text(effect.at or now),
             ),
         )  # fmt: skip

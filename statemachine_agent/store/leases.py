@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 
 from statemachine_agent.environment import Environment, ProcessIdentity
 from statemachine_agent.errors import LeaseLostError, TaskHeldError
-from statemachine_agent.store.codec import json_text, time_of, time_text
-from statemachine_agent.store.records import Lease
+from statemachine_agent.store.codec import json_text
+from statemachine_agent.records import Lease
+from statemachine_agent.times import time_of, time_text
 
 
 def claim(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from statemachine_agent.environment import ProcessIdentity
 from statemachine_agent.errors import ConflictError
-from statemachine_agent.store.records import (
+from statemachine_agent.records import (
     Approval,
     Checkpoint,
     Effect,

@@ -12,9 +12,10 @@ from typing import Any
 
 from statemachine_agent.errors import StoreError, UnknownTaskError
 from statemachine_agent.store import payloads
-from statemachine_agent.store.codec import approval_of, effect_of, head_of, time_of
-from statemachine_agent.store.records import Approval, Checkpoint, Effect, Evidence, Task, Timer
+from statemachine_agent.store.codec import approval_of, effect_of, head_of
+from statemachine_agent.records import Approval, Checkpoint, Effect, Evidence, Task, Timer
 from statemachine_agent.store.schema import ROW_BITS
+from statemachine_agent.times import time_of
 
 _LOG_TABLES = ("checkpoint", "transition", "decision", "call", "evidence", "effect_event", "approval_event", "note")
 
@@ -46,7 +47,7 @@ def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
     evidence = connection.execute(
         "SELECT * FROM evidence WHERE key BETWEEN ? AND ? ORDER BY key", (no << ROW_BITS, (no + 1 << ROW_BITS) - 1)
     ).fetchall()
-    effects = connection.execute("SELECT * FROM effect WHERE task_no = ? ORDER BY id", (no,)).fetchall()
+    effects = connection.execute("SELECT * FROM effect WHERE task_no = ? ORDER BY proposed_in, id", (no,)).fetchall()
     approvals = connection.execute(
         "SELECT * FROM approval WHERE task_no = ? ORDER BY requested_at, id", (no,)
     ).fetchall()

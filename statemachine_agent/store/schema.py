@@ -225,6 +225,7 @@ M001 = (
       status TEXT NOT NULL,
       action_hash TEXT NOT NULL,
       args_hash BLOB NOT NULL,
+      proposed_in INTEGER NOT NULL,           -- the version in which it was proposed last
       attempt INTEGER NOT NULL,
       receipt_hash BLOB,
       approval_id TEXT,
@@ -284,7 +285,7 @@ def migrate(connection: Any) -> None:
 
     migrations = Migrations("statemachine-agent")
 
-    @migrations()
+    @migrations()  # type: ignore[untyped-decorator]
     def m001_tasks_history_effects_approvals(db: Database) -> None:
         """The first tables."""
         for statement in M001:

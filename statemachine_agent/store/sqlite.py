@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from statemachine_agent.environment import Environment, ProcessIdentity
 from statemachine_agent.store import commits, leases, opening, reading
 from statemachine_agent.store.codec import json_text
-from statemachine_agent.store.records import Approval, Checkpoint, Effect, Lease, NewTask, Row, Transaction
+from statemachine_agent.records import Approval, Checkpoint, Effect, Lease, NewTask, Row, Transaction
 from statemachine_agent.store.writer import Writer, as_store_error
 
 T = TypeVar("T")
@@ -115,10 +115,9 @@ class SqliteStore:
     async def cancel_requested(self, task_no: int) -> bool:
         """True where somebody asked for the task to be cancelled."""
         return self._read(
-            lambda connection: connection.execute(
-                "SELECT cancel_requested IS NOT NULL FROM task WHERE no = ?", (task_no,)
-            ).fetchone()[0]
-            == 1
+            lambda connection: bool(
+                connection.execute("SELECT cancel_requested IS NOT NULL FROM task WHERE no = ?", (task_no,)).fetchone()[0]
+            )
         )
 
     async def tasks(self, *, status: str | None = None, limit: int = 100) -> Sequence[Mapping[str, Any]]:

@@ -153,6 +153,8 @@ class Effect:
     status: EffectStatus
     action_hash: str
     args: Mapping[str, Any]
+    #: the version in which it was proposed last; effects are ordered by it
+    proposed_in: int = 0
     attempt: int = 0
     receipt: Any = None
     approval_id: str | None = None

@@ -1,0 +1,153 @@
+"""The project's settings: where things are, what tools may reach, and how identities are established.
+
+They come from `[tool.statemachine-agent]` in `pyproject.toml` or from `statemachine-agent.toml`, the nearest one at or above
+the current folder; `SMA_…` variables override single values. Where nothing is set, nothing is allowed.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from statemachine_agent.definition.node import Node
+from statemachine_agent.errors import SettingsError
+from statemachine_agent.text import did_you_mean, one_line
+
+FILES = ("statemachine-agent.toml", "pyproject.toml")
+TABLE = "statemachine-agent"
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Paths = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+
+
+class Settings(Node):
+    """The settings in force; paths are relative to the folder of the file that they come from."""
+
+    machines: Paths = ("machines",)
+    tools: Paths = ("tool_manifests",)
+    people: str = "people.yaml"
+    db: str = "tasks.db"
+    #: what decides where a task does not say: `ask`, `scripted:FILE`
+    model: str = "ask"
+    #: how an identity is established: by the operating system, by a token, or merely asserted (demo only)
+    identity: Literal["os", "token", "asserted"] = "os"
+    #: names for `${…}` in manifests, each with its value unless the environment has one
+    variables: Mapping[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = Field(default_factory=dict)
+    #: hosts that HTTP tools may reach: `name` or `name:port`
+    hosts: tuple[str, ...] = ()
+    #: packages that Python tools may be imported from
+    python_packages: tuple[str, ...] = ()
+    #: where the sandbox keeps its files
+    sandbox: str = ".sma/sandbox"
+
+
+@dataclass(frozen=True)
+class Project:
+    """Settings, and the folder that their paths are relative to."""
+
+    settings: Settings
+    folder: Path
+    #: the file they came from, for people
+    source: str
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def path(self, text: str) -> Path:
+        """A path of the settings."""
+        return self.folder / text
+
+    @property
+    def machines(self) -> list[Path]:
+        """Files and folders of machines."""
+        return [self.path(p) for p in self.settings.machines]
+
+    @property
+    def tools(self) -> list[Path]:
+        """Files and folders of manifests."""
+        return [self.path(p) for p in self.settings.tools]
+
+    @property
+    def people(self) -> Path | None:
+        """The people file, where it exists."""
+        found = self.path(self.settings.people)
+        return found if found.exists() else None
+
+    def model_spec(self, spec: str | None) -> str:
+        """The model to use; a script named by the settings lies in the settings' folder."""
+        if spec is not None:
+            return spec
+        kind, mark, rest = self.settings.model.partition(":")
+        return f"scripted:{self.path(rest)}" if mark and kind == "scripted" else self.settings.model
+
+
+def load_project(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Project:
+    """The settings that rule in `start` (the current folder); SettingsError where they cannot be used."""
+    environ = os.environ if environ is None else environ
+    here = (start or Path.cwd()).absolute()
+    named = environ.get("SMA_SETTINGS")
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            raise SettingsError(f"SMA_SETTINGS names {path}, which is no file", hint="name a TOML file")
+        return _project(path, environ)
+    for folder in (here, *here.parents):
+        for name in FILES:
+            path = folder / name
+            if path.is_file() and _table(path) is not None:
+                return _project(path, environ)
+    return Project(_settings({}, "the defaults", environ), here, "defaults", environ)
+
+
+def _project(path: Path, environ: Mapping[str, str]) -> Project:
+    table = _table(path) or {}
+    return Project(_settings(table, str(path), environ), path.absolute().parent, str(path), environ)
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    """The settings' table of a file; None where it has none."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise SettingsError(f"{path} is not valid TOML: {one_line(str(problem))}", hint="mend it there") from None
+    except OSError as problem:
+        raise SettingsError(f"{path} cannot be read: {problem.strerror}", hint="check its rights") from None
+    if path.name == "pyproject.toml":
+        found = content.get("tool", {}).get(TABLE)
+        return found if isinstance(found, dict) else None
+    return content
+
+
+#: variables that mean something to the program itself and are no setting
+_OTHERS = frozenset({"SMA_SETTINGS"})
+
+
+def _settings(table: Mapping[str, Any], source: str, environ: Mapping[str, str]) -> Settings:
+    merged = dict(table)
+    for name, value in environ.items():
+        if not name.startswith("SMA_") or name in _OTHERS or not value:
+            continue
+        key = name.removeprefix("SMA_").lower()
+        if key in ("machines", "tools"):
+            merged[key] = value.split(os.pathsep)
+        elif key in ("hosts", "python_packages"):
+            merged[key] = value.split(",")
+        elif key in ("db", "model", "identity", "people", "sandbox"):
+            merged[key] = value
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as problem:
+        error = problem.errors(include_url=False)[0]
+        where = ".".join(str(p) for p in error["loc"])
+        if error["type"] == "extra_forbidden":
+            hint = did_you_mean(where, Settings.keys())
+            raise SettingsError(f"{source}: unknown setting `{one_line(where, 60)}`", hint=hint) from None
+        raise SettingsError(f"{source}: `{one_line(where, 60)}`: {error['msg']}", hint="see `sma config`") from None

@@ -1,0 +1,63 @@
+"""What every phase of a run may use: the machine, people, tools, model, store and lease, and a watch for active time.
+
+It must not know tasks' states; those are values that pass through the phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemachine_agent.chart.compile import CompiledMachine
+from statemachine_agent.definition.people import People
+from statemachine_agent.environment import Environment
+from statemachine_agent.models.port import Model
+from statemachine_agent.records import Lease
+from statemachine_agent.store.port import Store
+from statemachine_agent.tools.toolbox import Toolbox
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a watcher of a run may want to see, as it happens."""
+
+    #: decided, ruled, calling, called, moved, committed
+    kind: str
+    task_id: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Stopwatch:
+    """Active time since the last lap."""
+
+    def __init__(self, environment: Environment) -> None:
+        """It runs from now."""
+        self._environment = environment
+        self._since = environment.monotonic()
+
+    def running_ms(self) -> int:
+        """Milliseconds of this lap so far."""
+        return max(0, int((self._environment.monotonic() - self._since) * 1000))
+
+    def lap_ms(self) -> int:
+        """Milliseconds of this lap; the next one begins."""
+        now = self._environment.monotonic()
+        lap = max(0, int((now - self._since) * 1000))
+        self._since = now
+        return lap
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything about a run that does not change while it runs."""
+
+    machine: CompiledMachine
+    people: People
+    environment: Environment
+    toolbox: Toolbox
+    store: Store
+    watch: Stopwatch
+    model: Model | None = None
+    lease: Lease | None = None
+    emit: Callable[[Event], None] = lambda _event: None

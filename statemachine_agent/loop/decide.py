@@ -1,0 +1,134 @@
+"""Phase 3: one decision, with bounded attempts at getting it; or what a state does without a model.
+
+An attempt that fails costs time and tokens, and no step. It must not judge what was proposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from statemachine_agent.definition import references
+from statemachine_agent.definition.machine import CallState, ReconcileState
+from statemachine_agent.errors import ModelError
+from statemachine_agent.loop.budget import seconds_left
+from statemachine_agent.loop.context import Event
+from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Proposal, expect
+from statemachine_agent.loop.view import reference_data
+from statemachine_agent.models.decision import SCHEMA_VERSION
+from statemachine_agent.models.port import ModelUnavailableError, Reply
+from statemachine_agent.records import DecisionRow
+from statemachine_agent.text import one_line
+
+ATTEMPTS = 4
+#: the upper bounds of the waits between attempts, in seconds; each wait is drawn between zero and its bound
+BOUNDS = (0.5, 1.0, 2.0)
+_LONGEST_CALL = 120.0  # seconds that one inference may take
+_CHARACTERS_PER_TOKEN = 4
+
+
+async def decide(model_input: ModelInput) -> Proposal:
+    """The model's reply, or the failure of all attempts."""
+    expect(model_input, ModelInput, "decide")
+    observation, prompt = model_input.observation, model_input.prompt
+    context = observation.context
+    if context.model is None:
+        raise ModelError("no model was given", hint="name one with --model, or in the settings")
+    failed: list[DecisionRow] = []
+    step = prompt.step
+    while True:
+        started = context.environment.monotonic()
+        try:
+            async with context.environment.timeout(min(_LONGEST_CALL, seconds_left(context, observation.checkpoint.head))):
+                reply = await context.model.decide(prompt)
+        except TimeoutError:
+            failure = ModelUnavailableError("the model gave no answer in time")
+        except ModelUnavailableError as problem:
+            failure = problem
+        else:
+            latency = int((context.environment.monotonic() - started) * 1000)
+            _tell(model_input, reply, latency)
+            return Proposal(observation, step, reply, None, prompt.hash, latency, tuple(failed))
+        latency = int((context.environment.monotonic() - started) * 1000)
+        failed.append(_failed_row(model_input, len(failed) + 1, latency, failure))
+        if len(failed) == ATTEMPTS or not failure.retryable or seconds_left(context, observation.checkpoint.head) <= 0:
+            return Proposal(observation, step, None, None, prompt.hash, 0, tuple(failed), failure)
+        bound = BOUNDS[len(failed) - 1]
+        wait = max(context.environment.uniform(0, bound), failure.retry_after or 0.0)
+        await context.environment.sleep(min(wait, seconds_left(context, observation.checkpoint.head)))
+
+
+def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: ModelUnavailableError) -> DecisionRow:
+    """An attempt without an answer: what it cost is not known, so the prompt's size is booked."""
+    model = model_input.observation.context.model
+    return DecisionRow(
+        step=model_input.prompt.step,
+        attempt=attempt,
+        state=model_input.prompt.state,
+        model=model.spec if model else "",
+        schema_version=SCHEMA_VERSION,
+        prompt_hash=model_input.prompt.hash,
+        response=None,
+        input_tokens=len(model_input.prompt.text) // _CHARACTERS_PER_TOKEN,
+        output_tokens=0,
+        cost_usd=Decimal(0),
+        latency_ms=latency,
+        result="failed",
+        error_class=failure.reason,
+        retryable=failure.retryable,
+        feedback=one_line(failure.message),
+    )
+
+
+def _tell(model_input: ModelInput, reply: Reply, latency: int) -> None:
+    observation = model_input.observation
+    observation.context.emit(
+        Event(
+            "decided",
+            observation.checkpoint.task.id,
+            {
+                "state": observation.state,
+                "step": model_input.prompt.step,
+                "reply": reply.raw.as_json(),
+                "tokens": reply.spent.input_tokens + reply.spent.output_tokens,
+                "latency_ms": latency,
+            },
+        )
+    )
+
+
+def plan(observation: Observation) -> Proposal:
+    """What a `call` or `reconcile` state does: its tool, with arguments from the proposal or from references."""
+    expect(observation, Observation, "plan")
+    context, checkpoint = observation.context, observation.checkpoint
+    step = checkpoint.head.steps
+    match context.machine.state(observation.state):
+        case ReconcileState() as definition:
+            effect = checkpoint.newest_effect(definition.reconcile)
+            args: Mapping[str, Any] = effect.args if effect else {}
+            planned = Planned(definition.reconcile, args, "reconcile", effect)
+        case CallState(given="proposal") as definition:
+            planned = _from_proposal(observation, definition)
+        case CallState() as definition:
+            planned = _from_references(observation, definition)
+        case other:
+            raise TypeError(other)
+    return Proposal(observation, step, planned=planned)
+
+
+def _from_proposal(observation: Observation, definition: CallState) -> Planned:
+    proposal = observation.checkpoint.head.proposal
+    if proposal is None or proposal["tool"] != definition.call:
+        return Planned(definition.call, {}, "call", fault="there is no pending proposal of this tool")
+    return Planned(definition.call, proposal["args"], "call")
+
+
+def _from_references(observation: Observation, definition: CallState) -> Planned:
+    data = reference_data(observation.context, observation.checkpoint)
+    given = definition.given
+    assert not isinstance(given, str)  # noqa: S101  the other case is `proposal`
+    try:
+        return Planned(definition.call, references.fill(given, references.MACHINE_ROOTS, data), "call")
+    except references.UnresolvedError as problem:
+        return Planned(definition.call, {}, "call", fault=str(problem))

@@ -1,0 +1,354 @@
+"""A transaction in the making: the chart's moves, what they open and close, and the rows that will say so.
+
+It has the lifetime of one commit: begin with a checkpoint, move, end with a Transaction and the checkpoint that it makes.
+Guards see evidence and effects as they will be after the commit. It must not call tools, models or the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from statemachine_agent.chart.chart import Macrostep
+from statemachine_agent.definition.machine import ApprovalState, RouteState, WaitState
+from statemachine_agent.definition.names import ENDS
+from statemachine_agent.errors import GuardError
+from statemachine_agent.ids import new_id
+from statemachine_agent.loop.context import Context
+from statemachine_agent.loop.view import answers, ruling_on_proposal
+from statemachine_agent.policy import approvals
+from statemachine_agent.policy.action import Action
+from statemachine_agent.policy.ruling import Deny, RequireApproval, united
+from statemachine_agent.records import (
+    Approval,
+    ApprovalRow,
+    ApprovalStatus,
+    Checkpoint,
+    Effect,
+    EffectRow,
+    EffectStatus,
+    Evidence,
+    EvidenceRow,
+    Head,
+    Row,
+    Status,
+    Timer,
+    Transaction,
+    TransitionRow,
+)
+from statemachine_agent.text import one_line
+
+
+class Draft:
+    """What one commit will write."""
+
+    def __init__(self, context: Context, checkpoint: Checkpoint, cause: str) -> None:
+        """Begin from `checkpoint`; `cause` says what led to the commit."""
+        self.context = context
+        self.checkpoint = checkpoint
+        self.rows: list[Row] = []
+        self._cause = cause
+        self._base = checkpoint
+        self._now: datetime = context.environment.now()
+
+    # ------------------------------------------------------------ head and records
+
+    @property
+    def head(self) -> Head:
+        """The head as it stands in this draft."""
+        return self.checkpoint.head
+
+    def set_head(self, **changes: Any) -> None:
+        """Change fields of the head."""
+        self.checkpoint = replace(self.checkpoint, head=replace(self.head, **changes))
+
+    def spend(self, *, input_tokens: int = 0, output_tokens: int = 0, cost: Any = 0, tool_calls: int = 0) -> None:
+        """Add to the usage; what is negative adds nothing."""
+        usage = self.head.usage
+        self.set_head(
+            usage=replace(
+                usage,
+                input_tokens=usage.input_tokens + max(0, input_tokens),
+                output_tokens=usage.output_tokens + max(0, output_tokens),
+                cost_usd=usage.cost_usd + max(type(usage.cost_usd)(0), cost),
+                tool_calls=usage.tool_calls + max(0, tool_calls),
+            )
+        )
+
+    def count_call(self, tool: str) -> None:
+        """One more call of `tool`."""
+        self.set_head(calls={**self.head.calls, tool: self.head.calls.get(tool, 0) + 1})
+        self.spend(tool_calls=1)
+
+    def add_evidence(self, **fields: Any) -> Evidence:
+        """Record a result; it gets the next name."""
+        number = self.head.evidence_count + 1
+        found = Evidence(name=f"ev-{number}", **fields)
+        self.set_head(evidence_count=number)
+        self.checkpoint = replace(self.checkpoint, evidence=(*self.checkpoint.evidence, found))
+        self.rows.append(EvidenceRow(found))
+        return found
+
+    def put_effect(self, effect: Effect, *, by: str | None = None) -> None:
+        """Write how an effect stands, and that it came there."""
+        effect = replace(effect, at=self._now)
+        others = [e for e in self.checkpoint.effects if e.key != effect.key]
+        effects = sorted([*others, effect], key=lambda e: e.proposed_in)
+        self.checkpoint = replace(self.checkpoint, effects=tuple(effects))
+        self.rows.append(
+            EffectRow(effect.key, effect.tool, effect.status, effect.attempt, effect.action_hash, effect.reason, by)
+        )
+
+    def move_effect(self, key: str, status: EffectStatus, reason: str | None = None, by: str | None = None) -> None:
+        """An effect comes to `status`; nothing happens where there is none."""
+        effect = self.checkpoint.effect(key)
+        if effect is not None:
+            self.put_effect(replace(effect, status=status, reason=reason), by=by)
+
+    def put_approval(self, approval: Approval, event: str, **who: Any) -> None:
+        """Write how a request stands, and what happened to it."""
+        others = tuple(a for a in self.checkpoint.approvals if a.state != approval.state)
+        self.checkpoint = replace(self.checkpoint, approvals=(*others, approval))
+        self.rows.append(ApprovalRow(approval.id, event, **who))
+
+    # ------------------------------------------------------------ moves
+
+    def ask(self, event: str, call: Mapping[str, Any] | None = None) -> Macrostep:
+        """What the chart would do on `event`; nothing changes."""
+        return self.context.machine.chart.fire(
+            self.head.configuration, event, answers(self.context, self.checkpoint, call)
+        )
+
+    def fire(self, event: str, *, reason: str | None = None, call: Mapping[str, Any] | None = None) -> Macrostep:
+        """Send `event` and do what follows from it."""
+        step = self.ask(event, call)
+        self.apply(step, reason)
+        return step
+
+    def fire_outcome(self, event: str, *, reason: str | None = None) -> None:
+        """Send an outcome that has been recorded: a guard that errs ends the task, the record stays."""
+        before = self.checkpoint, list(self.rows)
+        try:
+            self.fire(event, reason=reason)
+        except GuardError as problem:
+            self.checkpoint, self.rows = before
+            self.leave("exit.guard_error", "guard_error", detail=problem.message)
+
+    def leave(self, event: str, reason: str, *, detail: str | None = None, at_once: bool = False) -> None:
+        """Take a universal exit; while an effect is open it is remembered, and taken at the next state without one."""
+        if self.checkpoint.open_effects and not at_once:
+            if self.head.pending_exit is None:
+                self.set_head(pending_exit={"event": event, "reason": reason, "detail": detail})
+            return
+        after_effect = any(e.status.is_done for e in self.checkpoint.effects)
+        if event == "exit.cancel" and after_effect:
+            reason = "cancelled_after_effect"
+        if detail:
+            self.set_head(output=one_line(detail, 1000))
+        self.set_head(pending_exit=None)
+        self.fire(event, reason=reason)
+
+    def apply(self, step: Macrostep, reason: str | None = None) -> None:
+        """Take a move over: rows, configuration, and what entering and leaving states does."""
+        for taken in step.taken:
+            self.rows.append(
+                TransitionRow(step.event, taken.source, taken.target, taken.index, step.asked, taken.reason or reason)
+            )
+            if taken.confirms:
+                effect = self.checkpoint.newest_effect(taken.confirms)
+                if effect is not None and effect.status is EffectStatus.EXECUTED:
+                    self.put_effect(replace(effect, status=EffectStatus.VERIFIED))
+        self.set_head(configuration=step.after)
+        for state in step.before:
+            if state not in step.after or state in step.entered:
+                self._left(state, step.event)
+        written = next((t.reason for t in step.taken if t.reason), None)
+        for state in step.entered:
+            self._entered(state, written or reason or self._outcome_name(step.event))
+        self._set_status()
+
+    @staticmethod
+    def _outcome_name(event: str) -> str:
+        """The reason that an event gives by itself: the outcome's name, or that of a control choice."""
+        first, _, second = event.partition(".")
+        return second if first == "call" else first
+
+    def begin(self) -> None:
+        """Enter the machine's first state."""
+        initial = self.context.machine.chart.initial
+        self.set_head(configuration=initial)
+        for state in initial:
+            self._entered(state, "start")
+        self._set_status()
+
+    def _left(self, state: str, event: str) -> None:
+        timers = tuple(t for t in self.checkpoint.timers if t.state != state)
+        self.checkpoint = replace(self.checkpoint, timers=timers)
+        for approval in self.checkpoint.approvals:
+            if approval.state == state and approval.status is ApprovalStatus.OPEN:
+                expired = event.startswith("expired.")
+                status = ApprovalStatus.EXPIRED if expired else ApprovalStatus.VOID
+                self.put_approval(replace(approval, status=status), str(status))
+        if event.startswith("rejected."):
+            self.drop_proposal(EffectStatus.REJECTED, "rejected")
+        elif event.startswith("expired."):
+            self.drop_proposal(EffectStatus.ABANDONED, "expired")
+
+    def _entered(self, state: str, reason: str) -> None:
+        if state in ENDS:
+            self._ended(state, reason)
+            return
+        self.set_head(visits={**self.head.visits, state: self.head.visits.get(state, 0) + 1})
+        match self.context.machine.state(state):
+            case RouteState():
+                self.fire(f"routed.{state}", reason=self._denial() or reason)
+            case ApprovalState() as definition:
+                self._request(state, definition)
+            case WaitState() as definition:
+                self._wait(state, definition)
+            case _:
+                pass
+
+    def _ended(self, end: str, reason: str) -> None:
+        if end == "SUCCEEDED" and reason in ("ok", "found", "finish"):
+            reason = "completed"
+        self.drop_proposal(EffectStatus.ABANDONED, reason)
+        for effect in self.checkpoint.effects:
+            if effect.status.is_pending:
+                self.move_effect(effect.key, EffectStatus.ABANDONED, reason)
+        for approval in self.checkpoint.approvals:
+            if approval.status in (ApprovalStatus.OPEN, ApprovalStatus.APPROVED):
+                self.put_approval(replace(approval, status=ApprovalStatus.VOID), "void", reason=reason)
+        self.checkpoint = replace(self.checkpoint, timers=())
+        self.set_head(reason=reason)
+
+    def _denial(self) -> str | None:
+        """The reason of a denial of the pending proposal, for the route that reads it."""
+        ruling = ruling_on_proposal(self.context, self.checkpoint)
+        return ruling.reason if isinstance(ruling, Deny) else None
+
+    def _request(self, state: str, definition: ApprovalState) -> None:
+        """Ask people about the pending proposal: the roles of the rules and of the state are united."""
+        proposal = self.head.proposal
+        if proposal is None or proposal["tool"] != definition.approval.of:
+            raise GuardError(state, f"there is no proposal of `{definition.approval.of}` to approve")
+        ruling = ruling_on_proposal(self.context, self.checkpoint)
+        rules = ruling if isinstance(ruling, RequireApproval) else RequireApproval((), ())
+        roles = united([rules.by, definition.approval.by or ()])
+        action = action_of_proposal(proposal)
+        shown = {
+            "tool": action.tool,
+            "version": action.version,
+            "args": action.args,
+            "key": action.key,
+            "because": list(rules.because),
+            "evidence": [
+                {"id": e.name, "tool": e.tool, "source": e.source, "at": e.at.isoformat(), "trust": e.trust}
+                for e in self.checkpoint.evidence
+            ],
+        }
+        lasts: timedelta = definition.approval.expires
+        approval_id = f"apr-{new_id(self.context.environment)}"
+        approval = approvals.request(approval_id, state, action, roles, shown, self._now, lasts)
+        self.put_approval(approval, "requested")
+        self._set_timer(Timer(state, f"expired.{definition.approval.of}", self._now + lasts))
+
+    def _wait(self, state: str, definition: WaitState) -> None:
+        most = definition.wait.at_most
+        if most is not None and self.head.visits[state] > most:
+            self.fire(f"exhausted.{state}")
+            return
+        self._set_timer(Timer(state, f"elapsed.{state}", self._now + definition.wait.duration))
+
+    def _set_timer(self, timer: Timer) -> None:
+        others = tuple(t for t in self.checkpoint.timers if t.state != timer.state)
+        self.checkpoint = replace(self.checkpoint, timers=(*others, timer))
+
+    def _set_status(self) -> None:
+        """The status follows from the configuration."""
+        leaves = self.head.configuration
+        kinds = {type(self.context.machine.state(s)) for s in leaves if s not in ENDS}
+        if len(leaves) == 1 and leaves[0] in ENDS:
+            self.set_head(status=Status(leaves[0]))
+        elif kinds <= {ApprovalState, WaitState}:
+            self.set_head(status=Status.AWAITING_APPROVAL if ApprovalState in kinds else Status.WAITING)
+        else:
+            self.set_head(status=Status.RUNNING)
+
+    # ------------------------------------------------------------ the proposal
+
+    def accept_proposal(self, action: Action, *, state: str, row: int, raised: bool, step: int, call_id: str) -> None:
+        """An accepted write becomes the task's proposal; one that waited before is given up."""
+        self.drop_proposal(EffectStatus.ABANDONED, "replaced")
+        self.set_head(
+            proposal={
+                "tool": action.tool,
+                "version": action.version,
+                "args": action.args,
+                "key": action.key,
+                "policy_version": action.policy_version,
+                "action_hash": action.hash,
+                "state": state,
+                "row": row,
+                "raised": raised,
+                "step": step,
+                "call_id": call_id,
+            }
+        )
+        known = self.checkpoint.effect(action.key)
+        if known is None or not (known.status.is_open or known.status.is_done):
+            attempt = known.attempt if known else 0
+            self.put_effect(
+                Effect(
+                    key=action.key,
+                    tool=action.tool,
+                    status=EffectStatus.PROPOSED,
+                    action_hash=action.hash,
+                    args=action.args,
+                    proposed_in=self._base.head.version + 1,
+                    attempt=attempt,
+                )
+            )
+
+    def drop_proposal(self, status: EffectStatus, reason: str) -> None:
+        """The proposal waits no more; its effect, if it was not sent, ends as `status`."""
+        proposal = self.head.proposal
+        if proposal is None:
+            return
+        effect = self.checkpoint.effect(proposal["key"])
+        if effect is not None and effect.status.is_pending:
+            self.move_effect(effect.key, status, reason)
+        self.set_head(proposal=None)
+
+    # ------------------------------------------------------------ the end
+
+    def finish(self) -> tuple[Transaction, Checkpoint]:
+        """The transaction, and the checkpoint that it makes."""
+        usage = replace(self.head.usage, active_ms=self.head.usage.active_ms + self.context.watch.lap_ms())
+        version = self._base.head.version + 1
+        self.set_head(version=version, usage=usage)
+        before = {t.state: t for t in self._base.timers}
+        after = {t.state: t for t in self.checkpoint.timers}
+        timers: dict[str, Timer | None] = {s: t for s, t in after.items() if before.get(s) != t}
+        timers |= dict.fromkeys(s for s in before if s not in after)
+        transaction = Transaction(
+            task_no=self._base.task.no,
+            expected_version=self._base.head.version,
+            cause=self._cause,
+            head=self.head,
+            rows=tuple(self.rows),
+            effects=tuple(e for e in self.checkpoint.effects if e not in self._base.effects),
+            approvals=tuple(a for a in self.checkpoint.approvals if a not in self._base.approvals),
+            timers=timers,
+            at=self._now,
+        )
+        return transaction, self.checkpoint
+
+
+def action_of_proposal(proposal: Mapping[str, Any]) -> Action:
+    """The action that a stored proposal stands for; its hash is computed anew, never read."""
+    return Action(
+        proposal["tool"], proposal["version"], proposal["args"], proposal["key"], proposal["policy_version"]
+    )

@@ -1,0 +1,256 @@
+"""Phase 6: the call, not the proposal, is the action.
+
+A read is called. A write is looked at once more (its precondition, what is known of its key), then its intent is committed,
+and only then is it sent, once, under its key. It must not decide what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from statemachine_agent.canonical import digest
+from statemachine_agent.definition import references
+from statemachine_agent.definition.manifest import Reconcile, ToolManifest
+from statemachine_agent.errors import GuardError, RefusedError
+from statemachine_agent.guards.evaluate import truth, value
+from statemachine_agent.loop.budget import calls_left, seconds_left
+from statemachine_agent.loop.context import Context, Event
+from statemachine_agent.loop.draft import Draft
+from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Finding, LookedUp, Observation, Outcome, expect
+from statemachine_agent.loop.rows import looked_up_rows
+from statemachine_agent.policy.action import Action
+from statemachine_agent.records import ApprovalStatus, Checkpoint, Effect, EffectStatus
+from statemachine_agent.store.port import KeyTakenError
+from statemachine_agent.tools.arguments import checked_arguments
+from statemachine_agent.tools.outcome import Attempt, Failed, Ok
+from statemachine_agent.tools.results import BadResultError, accept
+
+
+async def execute(authorised: AuthorisedCall) -> Outcome:
+    """What became of the call; nothing is sent where a finding stands in the way."""
+    expect(authorised, AuthorisedCall, "execute")
+    checked = authorised.checked
+    checkpoint = checked.proposal.observation.checkpoint
+    planned = checked.proposal.planned
+    if planned is not None and planned.purpose == "reconcile":
+        return await _reconcile(authorised)
+    if authorised.finding is not None or checked.manifest is None:
+        return Outcome(authorised, checkpoint, finding=authorised.finding)
+    if checked.manifest.is_read:
+        return await _read(authorised, checked.manifest)
+    if planned is None:
+        return Outcome(authorised, checkpoint)  # a write is proposed here, never run
+    return await _write(authorised, checked.manifest)
+
+
+async def _read(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
+    observation = authorised.checked.proposal.observation
+    if not calls_left(observation.context, observation.checkpoint.head, manifest.tool):
+        finding = Finding("failed", "at_most", f"`{manifest.tool}` was called as often as a task may")
+        return Outcome(authorised, observation.checkpoint, finding=finding)
+    attempts = await _call(observation, manifest, authorised.checked.args, None)
+    return Outcome(authorised, observation.checkpoint, tuple(attempts))
+
+
+async def _call(
+    observation: Observation, manifest: ToolManifest, args: Mapping[str, Any], key: str | None
+) -> list[Attempt]:
+    context, task_id = observation.context, observation.checkpoint.task.id
+
+    def tell(request_id: str, number: int) -> None:
+        data = {"tool": manifest.tool, "args": args, "key": key, "request_id": request_id, "attempt": number}
+        context.emit(Event("calling", task_id, data))
+
+    seconds = seconds_left(context, observation.checkpoint.head)
+    if key is not None:
+        seconds = max(seconds, manifest.timeout.total_seconds())  # what may have been sent is waited for
+    attempts = await context.toolbox.call(manifest, args, key=key, seconds=seconds, on_request=tell)
+    for attempt in attempts:
+        context.emit(Event("called", task_id, {"tool": manifest.tool, "attempt": attempt}))
+    return attempts
+
+
+# ---------------------------------------------------------------- a write
+
+
+async def _write(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
+    checked = authorised.checked
+    observation = checked.proposal.observation
+    checkpoint, action = observation.checkpoint, checked.action
+    assert action is not None  # noqa: S101  a write has one
+    receipt, finding = await _known(observation.context, checkpoint, action)
+    if receipt is not None:
+        return Outcome(authorised, checkpoint, receipt=receipt)
+    if finding is None and not calls_left(observation.context, checkpoint.head, manifest.tool):
+        finding = Finding("blocked", "at_most", f"`{manifest.tool}` was called as often as a task may")
+    looked_up = None
+    if finding is None and manifest.precondition is not None:
+        looked_up, finding = await _precondition(observation, manifest, action)
+    if finding is not None:
+        return Outcome(authorised, checkpoint, looked_up=looked_up, finding=finding)
+    try:
+        after = await _intent(authorised, action, looked_up)
+    except KeyTakenError as problem:
+        finding = Finding("blocked", problem.reason, problem.message)
+        return Outcome(authorised, checkpoint, looked_up=looked_up, finding=finding)
+    attempts = await _call(replace(observation, checkpoint=after), manifest, checked.args, action.key)
+    return Outcome(authorised, after, tuple(attempts), intended=True)
+
+
+async def _known(
+    context: Context, checkpoint: Checkpoint, action: Action
+) -> tuple[Mapping[str, Any] | None, Finding | None]:
+    """What the ledger says of this key: a receipt to answer with, or why nothing may be sent."""
+    found = await context.store.effect_by_key(action.key)
+    if found is None:
+        return None, None
+    task_id, effect = found
+    if digest(effect.args) != digest(action.args) or effect.tool != action.tool:
+        text = f"the key `{action.key}` was used with other arguments by task {task_id}"
+        return None, Finding("blocked", "key_reused", text)
+    if effect.status.is_open:
+        text = f"the effect `{action.key}` of task {task_id} is still {effect.status}"
+        return None, Finding("blocked", "effect_open", text)
+    if effect.receipt is None:
+        return None, Finding("blocked", "effect_done", f"`{action.key}` was executed by task {task_id}")
+    return effect.receipt, None
+
+
+async def _precondition(
+    observation: Observation, manifest: ToolManifest, action: Action
+) -> tuple[LookedUp | None, Finding | None]:
+    """Read again just before; what cannot be read, or has no answer, does not hold."""
+    precondition = manifest.precondition
+    assert precondition is not None  # noqa: S101  chosen by the caller
+    lookup = observation.context.machine.tools[precondition.tool]
+    data = {"args": action.args, "effect": {"key": action.key, "tool": action.tool}}
+    looked_up = await _look_up(observation, lookup, precondition.given, data)
+    if isinstance(looked_up, Finding):
+        return None, looked_up
+    outcome = looked_up.attempts[-1].outcome
+    if not isinstance(outcome, Ok):
+        text = f"the precondition could not be read: {getattr(outcome, 'detail', '')}"
+        return looked_up, Finding("blocked", "precondition_unreadable", text)
+    try:
+        holds = truth(f"{manifest.tool}.precondition", precondition.holds, {**data, "result": outcome.payload, **_now(observation)})
+    except GuardError as problem:
+        return looked_up, Finding("blocked", "precondition_unreadable", problem.message)
+    if not holds:
+        return looked_up, Finding("blocked", precondition.reason, f"the precondition does not hold: {precondition.holds}")
+    return looked_up, None
+
+
+async def _look_up(
+    observation: Observation, lookup: ToolManifest, given: Mapping[str, Any], data: Mapping[str, Any]
+) -> LookedUp | Finding:
+    try:
+        filled = references.fill(given, references.MANIFEST_ROOTS, data)
+    except references.UnresolvedError as problem:
+        return Finding("blocked", "precondition_unreadable", str(problem))
+    args, faults = checked_arguments(lookup, filled)
+    if faults:
+        text = f"`{lookup.tool}`: " + "; ".join(map(str, faults))
+        return Finding("blocked", "precondition_unreadable", text)
+    return LookedUp(lookup, args, tuple(await _call(observation, lookup, args, None)))
+
+
+def _now(observation: Observation) -> dict[str, Any]:
+    return {"now": observation.context.environment.now()}
+
+
+async def _intent(authorised: AuthorisedCall, action: Action, looked_up: LookedUp | None) -> Checkpoint:
+    """Commit that this will be sent: effect, consumed approval and lease in one transaction, or nothing."""
+    checked = authorised.checked
+    observation = checked.proposal.observation
+    context = observation.context
+    draft = Draft(context, observation.checkpoint, "intent")
+    if looked_up is not None:
+        looked_up_rows(draft, looked_up, "precondition", action.key)
+    effect = draft.checkpoint.effect(action.key)
+    known = effect or Effect(
+        action.key, action.tool, EffectStatus.PROPOSED, action.hash, action.args, draft.head.version + 1
+    )
+    draft.put_effect(
+        replace(
+            known,
+            status=EffectStatus.INTENDED,
+            action_hash=action.hash,
+            args=action.args,
+            attempt=known.attempt + 1,
+            approval_id=authorised.approval_id,
+            reason=None,
+        )
+    )
+    for approval in draft.checkpoint.approvals:
+        if approval.id == authorised.approval_id and approval.status is ApprovalStatus.APPROVED:
+            draft.put_approval(replace(approval, status=ApprovalStatus.CONSUMED), "consumed")
+    draft.count_call(action.tool)
+    transaction, after = draft.finish()
+    if context.lease is None:
+        raise RefusedError("a write needs the lease of its task", reason="no_lease")
+    await context.store.commit(transaction, context.lease)
+    context.emit(Event("committed", after.task.id, {"transaction": transaction, "checkpoint": after}))
+    return after
+
+
+# ---------------------------------------------------------------- reconciliation
+
+
+async def _reconcile(authorised: AuthorisedCall) -> Outcome:
+    """Ask the service by key whether the effect happened; in doubt it is `failed`, and the effect stays open."""
+    checked = authorised.checked
+    planned, manifest = checked.proposal.planned, checked.manifest
+    assert planned is not None and manifest is not None  # noqa: S101, PT018  chosen by the caller
+    observation = checked.proposal.observation
+    checkpoint = observation.checkpoint
+    if planned.effect is None:
+        finding = Finding("failed", "in_doubt", f"there is no effect of `{manifest.tool}` to look for")
+        return Outcome(authorised, checkpoint, reconciled="failed", finding=finding)
+    if planned.effect.status.is_done:
+        return Outcome(authorised, checkpoint, reconciled="found", receipt=planned.effect.receipt)
+    if manifest.reconciler is None:
+        return await _replay(authorised, manifest, planned.effect)
+    return await _ask_service(authorised, manifest, manifest.reconciler, planned.effect)
+
+
+async def _replay(authorised: AuthorisedCall, manifest: ToolManifest, effect: Effect) -> Outcome:
+    """The same request, key and bytes once more: an answer means that it was found."""
+    observation = authorised.checked.proposal.observation
+    attempts = tuple(await _call(observation, manifest, effect.args, effect.key))
+    outcome = attempts[-1].outcome
+    if isinstance(outcome, Ok):
+        return Outcome(authorised, observation.checkpoint, attempts, reconciled="found", found=outcome.payload)
+    text = f"the replay was not answered: {getattr(outcome, 'detail', '')}"
+    finding = Finding("failed", "in_doubt", text)
+    return Outcome(authorised, observation.checkpoint, attempts, reconciled="failed", finding=finding)
+
+
+async def _ask_service(
+    authorised: AuthorisedCall, manifest: ToolManifest, reconcile: Reconcile, effect: Effect
+) -> Outcome:
+    checked: CheckedCall = authorised.checked
+    observation = checked.proposal.observation
+    checkpoint = observation.checkpoint
+    lookup = observation.context.machine.tools[reconcile.tool]
+    data = {"args": effect.args, "effect": {"key": effect.key, "tool": effect.tool}}
+    looked_up = await _look_up(observation, lookup, reconcile.given, data)
+    if isinstance(looked_up, Finding):
+        return Outcome(authorised, checkpoint, reconciled="failed", finding=Finding("failed", "in_doubt", looked_up.text))
+    outcome = looked_up.attempts[-1].outcome
+    if not isinstance(outcome, Ok):
+        error_class = outcome.error_class if isinstance(outcome, Failed) else "unavailable"
+        finding = Finding("failed", error_class, f"`{lookup.tool}` gave no answer: {getattr(outcome, 'detail', '')}")
+        return Outcome(authorised, checkpoint, looked_up=looked_up, reconciled="failed", finding=finding)
+    roots = {**data, "result": outcome.payload, **_now(observation)}
+    try:
+        if truth(f"{manifest.tool}.reconcile.found", reconcile.found, roots):
+            result = accept(manifest, value(f"{manifest.tool}.reconcile.result", reconcile.result, roots))
+            return Outcome(authorised, checkpoint, looked_up=looked_up, reconciled="found", found=result.payload)
+        if truth(f"{manifest.tool}.reconcile.absent", reconcile.absent, roots):
+            return Outcome(authorised, checkpoint, looked_up=looked_up, reconciled="absent")
+        finding = Finding("failed", "in_doubt", f"`{lookup.tool}` answered neither found nor absent")
+    except (GuardError, BadResultError) as problem:
+        finding = Finding("failed", "in_doubt", problem.message)
+    return Outcome(authorised, checkpoint, looked_up=looked_up, reconciled="failed", finding=finding)

@@ -1,0 +1,180 @@
+"""The values that pass from phase to phase, each holding the one before it; and the check that none is skipped.
+
+It must not do any phase's work.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from statemachine_agent.chart.chart import Availability, Macrostep, Standing
+from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.errors import IllegalPhaseError
+from statemachine_agent.loop.context import Context
+from statemachine_agent.loop.draft import Draft
+from statemachine_agent.models.decision import Decision
+from statemachine_agent.models.port import ModelUnavailableError, Prompt, Reply
+from statemachine_agent.policy.action import Action
+from statemachine_agent.policy.ruling import Ruling
+from statemachine_agent.records import Checkpoint, DecisionRow, Effect, Transaction
+from statemachine_agent.tools.outcome import Attempt
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Phase 1: where the task is, and what is possible there."""
+
+    context: Context
+    checkpoint: Checkpoint
+    #: the active state whose turn it is
+    state: str
+    #: for a `choose`: how each of its tools stands now
+    available: tuple[Availability, ...] = ()
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """What may be proposed now."""
+        return tuple(a.tool for a in self.available if a.standing is Standing.OFFERED)
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """Phase 2: what the model will be shown."""
+
+    observation: Observation
+    prompt: Prompt
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a `call` or `reconcile` state does, without a model."""
+
+    tool: str
+    args: Mapping[str, Any]
+    #: `call` or `reconcile`
+    purpose: str
+    #: for a `reconcile`: the effect in question
+    effect: Effect | None = None
+    #: why the arguments could not be filled in
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Phase 3: what the model said, or what the state plans; untrusted until checked."""
+
+    observation: Observation
+    #: the number of this decision; that of the newest one in a state without a model
+    step: int
+    reply: Reply | None = None
+    planned: Planned | None = None
+    prompt_hash: str = ""
+    latency_ms: int = 0
+    #: attempts at this decision that failed
+    failed_attempts: tuple[DecisionRow, ...] = ()
+    failure: ModelUnavailableError | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Why a proposal was not admitted: told to the model, or the reason of an outcome."""
+
+    #: invalid, refused, blocked
+    kind: str
+    error_class: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CheckedCall:
+    """Phase 4: a decision of the closed union whose tool and arguments are right and whose row accepts it."""
+
+    proposal: Proposal
+    decision: Decision | None = None
+    manifest: ToolManifest | None = None
+    args: Mapping[str, Any] = field(default_factory=dict)
+    call_id: str = ""
+    #: the chart's answer to `call.<tool>`
+    move: Macrostep | None = None
+    action: Action | None = None
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True)
+class AuthorisedCall:
+    """Phase 5: the policy's word on it."""
+
+    checked: CheckedCall
+    ruling: Ruling | None = None
+    #: the approval that covers it
+    approval_id: str | None = None
+    #: what stands in the way
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """A read on behalf of a write: its precondition, or its reconciliation."""
+
+    manifest: ToolManifest
+    args: Mapping[str, Any]
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Phase 6: what became of it."""
+
+    authorised: AuthorisedCall
+    #: the checkpoint to go on from: after the intent, where there was one
+    checkpoint: Checkpoint
+    attempts: tuple[Attempt, ...] = ()
+    #: looked up before the call, or instead of it
+    looked_up: LookedUp | None = None
+    #: for a reconciliation: found, absent, failed
+    reconciled: str | None = None
+    found: Mapping[str, Any] | None = None
+    #: an earlier effect under the same key answered instead of the service
+    receipt: Mapping[str, Any] | None = None
+    finding: Finding | None = None
+    #: the intent was committed before the call
+    intended: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """Phase 7: everything written down, not yet committed."""
+
+    outcome: Outcome
+    draft: Draft
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Phase 8: the transaction of the step, and the checkpoint that it makes."""
+
+    transaction: Transaction
+    checkpoint: Checkpoint
+
+
+_MADE_BY = {
+    Observation: "observe", ModelInput: "prompt", Proposal: "decide", CheckedCall: "validate",
+    AuthorisedCall: "authorise", Outcome: "execute", Record: "record", Verdict: "terminate", Checkpoint: "the store",
+}  # fmt: skip
+
+
+def expect(value: object, wanted: type[T], phase: str) -> T:
+    """`value` as what `phase` takes; IllegalPhaseError, at the caller's line, where a phase was skipped."""
+    if isinstance(value, wanted):
+        return value
+    frame = sys._getframe(2)  # noqa: SLF001  the line that called the phase
+    given = type(value)
+    raise IllegalPhaseError(
+        f"{frame.f_code.co_filename}:{frame.f_lineno}: `{phase}` takes a {wanted.__name__}, made by"
+        f" `{_MADE_BY.get(wanted, '?')}`, and was given a {given.__name__}, made by `{_MADE_BY.get(given, 'nobody')}`"
+    )

@@ -1,0 +1,105 @@
+"""Phase 8: is it over. Denial and success are the chart's; here budgets are asked again, progress is judged, and what was
+remembered while an effect was open is done. It must not call anything.
+"""
+
+from __future__ import annotations
+
+from statemachine_agent.loop import progress
+from statemachine_agent.loop.budget import exhausted
+from statemachine_agent.loop.draft import Draft
+from statemachine_agent.loop.phases import Outcome, Record, Verdict, expect
+from statemachine_agent.models.decision import ToolCalls
+from statemachine_agent.records import Checkpoint, Status
+from statemachine_agent.text import one_line
+from statemachine_agent.tools.outcome import Ok
+
+#: a read that failed for good so many times running ends the task
+_FAILED_READS = 2
+
+
+def terminate(record: Record) -> Verdict:
+    """The step's transaction, an exit included where one is due."""
+    expect(record, Record, "terminate")
+    draft = record.draft
+    if record.outcome.authorised.checked.proposal.planned is None and _judged(record.outcome):
+        _judge_progress(draft, record.outcome)
+    leave_if_due(draft)
+    transaction, checkpoint = draft.finish()
+    return Verdict(transaction, checkpoint)
+
+
+def leave_if_due(draft: Draft) -> None:
+    """Take the exit that was remembered, or that a used-up budget asks for, unless the task is not working."""
+    if draft.head.status is not Status.RUNNING:
+        return
+    pending = draft.head.pending_exit
+    if pending is not None:
+        if not draft.checkpoint.open_effects:
+            draft.leave(pending["event"], pending["reason"], detail=pending["detail"])
+        return
+    choosing = bool(draft.context.machine.choosing(draft.head.configuration))
+    used_up = exhausted(draft.context, draft.head, before_decision=choosing)
+    if used_up is not None:
+        draft.leave("exit.budget", used_up)
+
+
+def _judged(outcome: Outcome) -> bool:
+    """A rejected `finish` costs its step and is no sign of going in circles."""
+    checked = outcome.authorised.checked
+    finished = checked.move is not None and checked.move.event == "call.finish"
+    return checked.proposal.reply is not None and not finished
+
+
+def _judge_progress(draft: Draft, outcome: Outcome) -> None:
+    before = outcome.authorised.checked.proposal.observation.checkpoint
+    seen = progress.Seen(_action(outcome), _result(outcome), _is_new(before, draft.checkpoint))
+    settings = draft.context.machine.definition.progress
+    memory, flag = progress.observe(settings, draft.head.progress, seen)
+    failed_reads = _failed_reads(draft, outcome)
+    memory["failed_reads"] = failed_reads
+    draft.set_head(progress=memory)
+    if draft.head.status is not Status.RUNNING:
+        return
+    if failed_reads >= _FAILED_READS:
+        draft.leave("exit.dependency_failed", "dependency_failed", detail=(draft.head.observation or {}).get("text"))
+    elif flag is not None and memory["corrected"]:
+        draft.leave("exit.no_progress", flag)
+    elif flag is not None:
+        draft.set_head(progress={**memory, "corrected": True})
+        told = (draft.head.observation or {}).get("text")
+        text = f"{told} And: {progress.CORRECTIONS[flag]}" if told else progress.CORRECTIONS[flag]
+        draft.set_head(observation={"text": one_line(text, 2000), "flag": flag})
+
+
+def _action(outcome: Outcome) -> str:
+    """The call as the machine will make it, so that two spellings of one call are one; else the kind of fault."""
+    checked = outcome.authorised.checked
+    if isinstance(checked.decision, ToolCalls):
+        calls = [{"tool": c.tool, "args": c.args} for c in checked.decision.calls]
+        return progress.fingerprint(calls)
+    return progress.fingerprint(outcome.finding.error_class if outcome.finding else "control")
+
+
+def _result(outcome: Outcome) -> str:
+    if outcome.attempts:
+        last = outcome.attempts[-1].outcome
+        return progress.fingerprint(last.payload if isinstance(last, Ok) else getattr(last, "error_class", "failed"))
+    return progress.fingerprint(outcome.finding.text if outcome.finding else None)
+
+
+def _is_new(before: Checkpoint, after: Checkpoint) -> bool:
+    """A payload that no evidence had, an effect that came further, or another state."""
+    known = {e.payload_hash for e in before.evidence}
+    facts = any(e.payload_hash not in known for e in after.evidence)
+    moved = [(e.key, e.status) for e in before.effects] != [(e.key, e.status) for e in after.effects]
+    return facts or moved or before.head.configuration != after.head.configuration
+
+
+def _failed_reads(draft: Draft, outcome: Outcome) -> int:
+    """Reads that failed for good, running."""
+    if not outcome.attempts:
+        return int(draft.head.progress.get("failed_reads", 0))
+    if isinstance(outcome.attempts[-1].outcome, Ok):
+        return 0
+    retryable = getattr(outcome.attempts[-1].outcome, "retryable", False)
+    return int(draft.head.progress.get("failed_reads", 0)) + 1 if retryable else 0

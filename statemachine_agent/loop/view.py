@@ -1,0 +1,96 @@
+"""What the guards of a task may see: its recorded state as plain data, and the policy's two guards.
+
+Functions of a checkpoint; they change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from statemachine_agent.definition.names import RULING_GUARDS
+from statemachine_agent.guards.evaluate import Answers
+from statemachine_agent.loop.context import Context
+from statemachine_agent.policy.ruling import Allow, RequireApproval, Ruling, rule
+from statemachine_agent.records import Checkpoint
+from statemachine_agent.times import time_text
+
+
+def data_of(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The roots of a guard; with `call`, those of a row of that call, else with the pending proposal."""
+    task, head = checkpoint.task, checkpoint.head
+    evidence: dict[str, Any] = {}
+    asked: dict[str, Any] = {}
+    results: dict[str, list[Any]] = {}
+    for found in checkpoint.evidence:
+        evidence[found.tool] = found.payload
+        asked[found.tool] = found.asked
+        results.setdefault(found.tool, []).append(
+            {"asked": found.asked, "result": found.payload, "at": time_text(found.at)}
+        )
+    roots: dict[str, Any] = {
+        "input": task.input,
+        "actor": {k: v for k, v in task.actor.items() if k != "established"},
+        "evidence": evidence,
+        "asked": asked,
+        "results": results,
+        "effects": [{"tool": e.tool, "key": e.key, "status": str(e.status)} for e in checkpoint.effects],
+        "approval": _approval(checkpoint),
+        "usage": {
+            "steps": head.steps,
+            "tokens": head.usage.tokens,
+            "tool_calls": head.usage.tool_calls,
+            "active_seconds": head.usage.active_ms / 1000,
+            "cost_usd": float(head.usage.cost_usd),
+        },
+        "visits": {name: head.visits.get(name, 0) for name in context.machine.definition.states},
+        "now": context.environment.now(),
+    }
+    if call is not None:
+        roots["call"] = call
+    elif head.proposal is not None:
+        roots["proposal"] = {"tool": head.proposal["tool"], "args": head.proposal["args"]}
+    return roots
+
+
+def _approval(checkpoint: Checkpoint) -> dict[str, Any]:
+    if not checkpoint.approvals:
+        return {}
+    newest = checkpoint.approvals[-1]
+    return {"id": newest.id, "tool": newest.tool, "status": str(newest.status), "expires_at": newest.expires_at}
+
+
+def reference_data(context: Context, checkpoint: Checkpoint) -> dict[str, Any]:
+    """What a `with` may refer to: the same, with `effects` by tool."""
+    roots = data_of(context, checkpoint)
+    roots["effects"] = {e.tool: {"key": e.key, "tool": e.tool, "status": str(e.status)} for e in checkpoint.effects}
+    roots["now"] = time_text(roots["now"])
+    return roots
+
+
+def answers(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | None = None) -> Answers:
+    """The answers of one event, over data frozen now."""
+    required, not_required = RULING_GUARDS
+    rulings = {
+        required: lambda: isinstance(ruling_on_proposal(context, checkpoint), RequireApproval),
+        not_required: lambda: isinstance(ruling_on_proposal(context, checkpoint), Allow),
+    }
+    return Answers(context.machine.definition, data_of(context, checkpoint, call), rulings)
+
+
+def ruling_on_proposal(context: Context, checkpoint: Checkpoint) -> Ruling | None:
+    """The policy's ruling on the pending proposal; None where there is none."""
+    proposal = checkpoint.head.proposal
+    if proposal is None:
+        return None
+    manifest = context.machine.tools[proposal["tool"]]
+    return rule(manifest, live_actor(context, checkpoint), proposal["args"], raised=bool(proposal["raised"]))
+
+
+def live_actor(context: Context, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The actor with those scopes that it had when the task started and still has."""
+    actor = dict(checkpoint.task.actor)
+    person = context.people.people.get(actor["id"])
+    still = set(person.scopes) if person else set()
+    actor["scopes"] = [s for s in actor["scopes"] if s in still]
+    return actor

@@ -1,0 +1,98 @@
+"""A person plays the model: shown the brief, the evidence and the allowed tools, they choose one and fill it in.
+
+What they type is a proposal like any other. It must not know machines or tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from statemachine_agent.environment import Environment
+from statemachine_agent.errors import UsageError
+from statemachine_agent.models.decision import RawCall, RawReply
+from statemachine_agent.models.port import OfferedTool, Prompt, Reply, Spent
+from statemachine_agent.text import visible
+
+
+class AskModel:
+    """Asks on standard error, reads from standard input."""
+
+    spec = "ask"
+
+    def __init__(self, environment: Environment) -> None:
+        """The terminal is looked for when the first question is asked."""
+        self._environment = environment
+
+    async def decide(self, prompt: Prompt) -> Reply:
+        """Ask, in a thread of its own, so that nothing else is held up."""
+        call = await self._environment.in_thread(ask, prompt)
+        return Reply(RawReply((call,)), Spent(0, 0), self.spec)
+
+
+def ask(prompt: Prompt) -> RawCall:
+    """One choice; UsageError where nobody is there to ask."""
+    _say("\n" + _screen(prompt))
+    tool = _choose(prompt)
+    arguments = {name: _value(name, schema, name in tool.schema["required"]) for name, schema in _fields(tool)}
+    return RawCall(f"call-{prompt.step}", tool.name, {k: v for k, v in arguments.items() if v is not None})
+
+
+def _screen(prompt: Prompt) -> str:
+    lines = [f"--- step {prompt.step} · {prompt.machine} · {prompt.state} ---", prompt.brief, ""]
+    for quoted in prompt.quoted:
+        lines.append(f"[{quoted.id}] {quoted.label} ({quoted.trust})")
+        lines.append("    " + visible(json.dumps(quoted.value, ensure_ascii=False)))
+    if prompt.observation:
+        lines += ["", f"! {visible(prompt.observation)}"]
+    lines.append("")
+    for number, tool in enumerate(prompt.tools, 1):
+        lines.append(f"  {number}. {tool.name}: {tool.summary}")
+    for name, text in prompt.unavailable.items():
+        lines.append(f"     {name}: not available yet: {text}")
+    left = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in prompt.remaining.items())
+    lines += ["", f"left: {left}"]
+    return "\n".join(lines)
+
+
+def _choose(prompt: Prompt) -> OfferedTool:
+    names = {tool.name: tool for tool in prompt.tools}
+    while True:
+        answer = _read("choose a number or a name: ").strip()
+        if answer in names:
+            return names[answer]
+        if answer.isdigit() and 1 <= int(answer) <= len(prompt.tools):
+            return prompt.tools[int(answer) - 1]
+        _say(f"  there is no choice `{visible(answer)[:40]}`")
+
+
+def _fields(tool: OfferedTool) -> list[tuple[str, Any]]:
+    return list(tool.schema.get("properties", {}).items())
+
+
+def _value(name: str, schema: Any, required: bool) -> Any:  # noqa: FBT001
+    """What is typed for one argument: text as it is, anything else as JSON."""
+    about = f" ({schema['description']})" if schema.get("description") else ""
+    while True:
+        text = _read(f"  {name}{about}{'' if required else ' [optional]'}: ")
+        if not text and not required:
+            return None
+        if schema.get("type") == "string":
+            return text
+        try:
+            return json.loads(text)
+        except ValueError:
+            _say(f"  write a JSON {schema.get('type', 'value')}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201  this is the terminal's face of a model
+
+
+def _read(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)  # noqa: T201
+    line = sys.stdin.readline()
+    if not line:
+        raise UsageError("nobody is there to choose", hint="run in a terminal, or name another model with --model")
+    return line.rstrip("\r\n")

@@ -1,0 +1,238 @@
+"""What a model can propose: a closed, versioned union, and how a raw reply becomes one of its members or a fault.
+
+Every provider's reply is brought into one raw form: texts and calls; a control choice is a call of that name. It must not
+know which tools are allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from statemachine_agent.canonical import canonical
+from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.errors import CanonicalError
+from statemachine_agent.text import one_line
+
+#: raised when a member or a field of the union changes
+SCHEMA_VERSION = 1
+
+MAX_TEXT = 8_000
+MAX_ARGUMENTS = 100_000  # characters of one call's arguments
+
+
+@dataclass(frozen=True)
+class RawCall:
+    """One call as it came: arguments are JSON text, or a mapping that the provider had parsed."""
+
+    id: str
+    name: str
+    arguments: str | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RawReply:
+    """A reply as it came."""
+
+    calls: tuple[RawCall, ...] = ()
+    text: str = ""
+    stop_reason: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The reply for the record, in a form that can always be written."""
+        return {
+            "text": _recordable(self.text),
+            "calls": [
+                {"id": _recordable(c.id), "name": _recordable(c.name), "arguments": _recordable_arguments(c.arguments)}
+                for c in self.calls
+            ],
+            "stop_reason": self.stop_reason,
+        }
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One tool with its arguments."""
+
+    id: str
+    tool: str
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolCalls:
+    """Call tools."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The goal is met."""
+
+    answer: str
+
+
+@dataclass(frozen=True)
+class AskUser:
+    """A fact is needed that only the user has."""
+
+    question: str
+
+
+@dataclass(frozen=True)
+class RequestApproval:
+    """Propose this call, and ask people first whatever the rules say."""
+
+    call: ToolCall
+    reason: str
+
+
+@dataclass(frozen=True)
+class CannotContinue:
+    """There is nothing useful left to do."""
+
+    reason: str
+
+
+Decision = ToolCalls | Finish | AskUser | RequestApproval | CannotContinue
+
+
+@dataclass(frozen=True)
+class InvalidDecision:
+    """A reply that is none of them: what is wrong, as the model will be told."""
+
+    error_class: str
+    message: str
+
+
+#: the one argument of each control choice, but `request_approval`
+_CONTROL_ARGUMENT = {"finish": "answer", "ask_user": "question", "cannot_continue": "reason"}
+
+
+def decision_of(reply: RawReply) -> Decision | InvalidDecision:
+    """The decision in a reply; anything that is not exactly one of the union is invalid, never an exception."""
+    if reply.stop_reason in ("length", "max_tokens") and reply.calls:
+        return InvalidDecision("truncated", "the reply was cut off before the call was complete")
+    if not reply.calls:
+        if reply.text.strip():
+            return InvalidDecision("text_without_call", "a text decides nothing: propose one of the allowed calls")
+        return InvalidDecision("empty", "nothing was proposed: propose one of the allowed calls")
+    parsed: list[ToolCall] = []
+    for call in reply.calls:
+        found = _call(call)
+        if isinstance(found, InvalidDecision):
+            return found
+        parsed.append(found)
+    ids = [c.id for c in parsed]
+    if len(set(ids)) != len(ids):
+        return InvalidDecision("duplicate_call_id", "two calls have one id")
+    controls = [c for c in parsed if c.tool in CONTROLS]
+    if controls and len(parsed) > 1:
+        names = ", ".join(c.tool for c in parsed)
+        return InvalidDecision("mixed", f"a control choice stands alone; this proposes {one_line(names)}")
+    return _control(controls[0]) if controls else ToolCalls(tuple(parsed))
+
+
+def _call(call: RawCall) -> ToolCall | InvalidDecision:
+    for what, value in (("id", call.id), ("name", call.name)):
+        if not isinstance(value, str) or not value or len(value) > 200 or not _is_writable(value):  # noqa: PLR2004
+            return InvalidDecision("malformed_call", f"a call has no usable {what}")
+    arguments = _arguments(call.arguments)
+    if isinstance(arguments, InvalidDecision):
+        return arguments
+    return ToolCall(call.id, call.name, arguments)
+
+
+def _arguments(raw: str | Mapping[str, Any]) -> Mapping[str, Any] | InvalidDecision:
+    value: Any = raw
+    if isinstance(raw, str):
+        if len(raw) > MAX_ARGUMENTS:
+            return InvalidDecision("too_large", f"the arguments have more than {MAX_ARGUMENTS} characters")
+        try:
+            value = json.loads(raw or "{}", parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+        except RecursionError:
+            return InvalidDecision("malformed_arguments", "the arguments are nested too deeply")
+        except ValueError as problem:
+            return InvalidDecision("malformed_arguments", f"the arguments are not JSON: {one_line(str(problem), 120)}")
+    if not isinstance(value, Mapping):
+        return InvalidDecision("malformed_arguments", "the arguments are not an object")
+    try:
+        size = len(canonical(value))
+    except (CanonicalError, RecursionError) as problem:
+        text = problem.message if isinstance(problem, CanonicalError) else "they are nested too deeply"
+        return InvalidDecision("malformed_arguments", f"the arguments are not JSON: {one_line(text, 120)}")
+    if size > MAX_ARGUMENTS:
+        return InvalidDecision("too_large", f"the arguments have more than {MAX_ARGUMENTS} characters")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _control(call: ToolCall) -> Decision | InvalidDecision:
+    if call.tool == "request_approval":
+        return _request_approval(call)
+    name = _CONTROL_ARGUMENT[call.tool]
+    text = call.args.get(name)
+    if set(call.args) != {name} or not isinstance(text, str) or not text.strip() or len(text) > MAX_TEXT:
+        return InvalidDecision(
+            "malformed_arguments", f"`{call.tool}` takes `{name}`: a text of at most {MAX_TEXT} characters, and nothing else"
+        )
+    match call.tool:
+        case "finish":
+            return Finish(text)
+        case "ask_user":
+            return AskUser(text)
+        case _:
+            return CannotContinue(text)
+
+
+def _request_approval(call: ToolCall) -> Decision | InvalidDecision:
+    tool, args, reason = call.args.get("tool"), call.args.get("args"), call.args.get("reason")
+    if (
+        set(call.args) != {"tool", "args", "reason"}
+        or not isinstance(tool, str)
+        or not isinstance(args, Mapping)
+        or not isinstance(reason, str)
+        or len(reason) > MAX_TEXT
+    ):
+        return InvalidDecision("malformed_arguments", "`request_approval` takes `tool`, `args` and `reason`")
+    return RequestApproval(ToolCall(call.id, tool, args), reason)
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _recordable(text: object) -> str:
+    found = text if isinstance(text, str) else repr(text)
+    return found[:MAX_ARGUMENTS].encode("utf-8", "backslashreplace").decode()
+
+
+def _recordable_arguments(arguments: object) -> Any:
+    if isinstance(arguments, str):
+        return _recordable(arguments)
+    try:
+        if len(canonical(arguments)) <= MAX_ARGUMENTS:
+            return arguments
+    except (CanonicalError, RecursionError):
+        pass
+    try:
+        return _recordable(repr(arguments))
+    except RecursionError:
+        return "nested too deeply to be kept"

@@ -1,0 +1,101 @@
+"""The port to a model: what it is shown, and what it gives back. Adapters fill it; the loop knows nothing else of a model.
+
+It must not know states, stores or how a prompt was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Protocol
+
+from statemachine_agent.errors import ModelError
+from statemachine_agent.models.decision import RawReply
+
+
+@dataclass(frozen=True)
+class OfferedTool:
+    """A tool (or control choice) that may be proposed now."""
+
+    name: str
+    summary: str
+    #: JSON Schema of the arguments, without those that the machine fills in
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """Data shown to the model: never an instruction."""
+
+    id: str  #: `input`, or `ev-3`
+    label: str  #: where it comes from
+    value: Any
+    trust: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Everything that one decision is asked with."""
+
+    machine: str
+    state: str
+    #: the number of the decision that is asked for, counting from 1
+    step: int
+    brief: str
+    tools: tuple[OfferedTool, ...]
+    #: tools of this state that are refused now, with the row's text
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    quoted: tuple[Quoted, ...] = ()
+    #: what the model is told about its newest proposal
+    observation: str | None = None
+    #: what is left: steps, tokens, tool calls, seconds
+    remaining: Mapping[str, Any] = field(default_factory=dict)
+    #: the whole as text, data fenced off by a random tag
+    text: str = ""
+    hash: str = ""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one inference cost; what a provider does not say is estimated, never zero by default."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A model's answer to a prompt."""
+
+    raw: RawReply
+    spent: Spent
+    model: str
+
+
+class ModelUnavailableError(ModelError):
+    """The provider gave no answer; asking again may help."""
+
+    reason = "model_unavailable"
+
+    def __init__(self, message: str, *, retryable: bool = True, retry_after: float | None = None) -> None:
+        """`retry_after`: seconds that the provider asked to wait."""
+        self.retryable = retryable
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class Model(Protocol):
+    """Something that decides: a provider, a script, a person."""
+
+    #: what a task stores to find it again (`scripted:…`, `ask`, `openai:…`)
+    spec: str
+
+    async def decide(self, prompt: Prompt) -> Reply:
+        """One inference; ModelUnavailableError where there is no answer."""
+
+
+def offered_names(tools: Sequence[OfferedTool]) -> str:
+    """The names of what may be proposed, for a sentence."""
+    return ", ".join(t.name for t in tools) or "nothing"

@@ -1,0 +1,127 @@
+"""One task, step after step, until it ends, waits, or is told to stop; each step is committed before the next begins.
+
+It must not know how the task came to be run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from statemachine_agent.definition.machine import ChooseState
+from statemachine_agent.errors import ConflictError, GuardError, SmaError
+from statemachine_agent.loop import step
+from statemachine_agent.loop.context import Context, Event
+from statemachine_agent.loop.draft import Draft
+from statemachine_agent.loop.observe import observe
+from statemachine_agent.loop.phases import Verdict
+from statemachine_agent.loop.terminate import leave_if_due
+from statemachine_agent.records import Checkpoint, Status, Transaction
+
+#: seconds that a lease lasts; it is renewed at a third of that
+LEASE = 60.0
+
+
+class StoppedError(SmaError):
+    """The worker was told to stop; the task goes on when it is resumed."""
+
+    exit_code = 130
+    reason = "stopped"
+
+
+async def drive(context: Context, checkpoint: Checkpoint, stop: asyncio.Event) -> Checkpoint:
+    """Run the task until it rests; the lease is held meanwhile."""
+    heart = asyncio.ensure_future(_heartbeat(context))
+    try:
+        while checkpoint.head.status is Status.RUNNING:
+            if stop.is_set():
+                raise StoppedError
+            checkpoint = await _turn(context, checkpoint, stop)
+        return checkpoint
+    finally:
+        heart.cancel()
+        with suppress(asyncio.CancelledError, ConflictError):
+            await heart
+
+
+async def _turn(context: Context, checkpoint: Checkpoint, stop: asyncio.Event) -> Checkpoint:
+    """One exit that is due, or one step."""
+    left = await _leave(context, checkpoint)
+    if left is not None:
+        return left
+    try:
+        observation = observe(context, checkpoint)
+    except GuardError as problem:
+        after = await _exit(context, checkpoint, "exit.guard_error", "guard_error", problem.message, at_once=True)
+        return after or checkpoint
+    chooses = isinstance(context.machine.state(observation.state), ChooseState)
+    work = step.step(context, checkpoint) if chooses else step.call(context, checkpoint)
+    verdict = await _unless_stopped(work, stop, may_cancel=chooses or not _is_write(context, observation.state))
+    await commit(context, verdict.transaction, verdict.checkpoint)
+    return verdict.checkpoint
+
+
+def _is_write(context: Context, state: str) -> bool:
+    tool = getattr(context.machine.state(state), "call", None)
+    return tool is not None and not context.machine.tools[tool].is_read
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, Verdict], stop: asyncio.Event, *, may_cancel: bool) -> Verdict:
+    """Wait for the step. Told to stop, a write that was begun is waited for; anything else is dropped and done again."""
+    task = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done() and may_cancel:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            raise StoppedError
+        return await task
+    finally:
+        stopping.cancel()
+        if not task.done():
+            task.cancel()
+
+
+async def _leave(context: Context, checkpoint: Checkpoint) -> Checkpoint | None:
+    """Take an exit that is due before the next step: a cancel request, a remembered exit, a used-up budget."""
+    if await context.store.cancel_requested(checkpoint.task.no):
+        return await _exit(context, checkpoint, "exit.cancel", "cancelled", None)
+    draft = Draft(context, checkpoint, "exit")
+    leave_if_due(draft)
+    if not draft.rows:
+        return None
+    transaction, after = draft.finish()
+    await commit(context, transaction, after)
+    return after
+
+
+async def _exit(
+    context: Context, checkpoint: Checkpoint, event: str, reason: str, detail: str | None, *, at_once: bool = False
+) -> Checkpoint | None:
+    """Take one exit, or remember it; None where it was remembered before."""
+    draft = Draft(context, checkpoint, "exit")
+    draft.leave(event, reason, detail=detail, at_once=at_once)
+    if draft.checkpoint == checkpoint:
+        return None
+    transaction, after = draft.finish()
+    await commit(context, transaction, after)
+    return after
+
+
+async def commit(context: Context, transaction: Transaction, after: Checkpoint) -> None:
+    """Write one transaction, and tell those who watch."""
+    assert context.lease is not None  # noqa: S101  whoever drives holds it
+    await context.store.commit(transaction, context.lease)
+    context.emit(Event("committed", after.task.id, {"transaction": transaction, "checkpoint": after}))
+
+
+async def _heartbeat(context: Context) -> None:
+    """Keep the lease while a step takes long; one that is lost is noticed by the next commit."""
+    assert context.lease is not None  # noqa: S101
+    while True:
+        await context.environment.sleep(LEASE / 3)
+        await context.store.heartbeat(context.lease, LEASE)

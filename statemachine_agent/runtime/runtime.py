@@ -1,0 +1,246 @@
+"""The runtime as a user holds it: start, run, resume, approve, reject, resolve, cancel, and the events on the way.
+
+A web application embeds it by calling these on its own event loop. It owns no truth: that is the store's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from statemachine_agent.chart.compile import (
+    CompiledMachine,
+    checked_catalogue,
+    compile_machine,
+    compile_texts,
+    texts_of,
+)
+from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.people import People
+from statemachine_agent.environment import Environment
+from statemachine_agent.errors import RefusedError, StoreError, TaskHeldError, UsageError
+from statemachine_agent.ids import new_id
+from statemachine_agent.loop.context import Context, Event, Stopwatch
+from statemachine_agent.loop.draft import Draft
+from statemachine_agent.models.port import Model
+from statemachine_agent.policy.identity import Identity, actor_of
+from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTask, NoteRow, Status, Task
+from statemachine_agent.runtime import answer
+from statemachine_agent.runtime.drive import LEASE, commit, drive
+from statemachine_agent.runtime.recover import fire_timers, recover
+from statemachine_agent.store.port import Store
+from statemachine_agent.text import one_line
+from statemachine_agent.tools.arguments import faults_of
+from statemachine_agent.tools.request import Reach
+from statemachine_agent.tools.toolbox import Binding, Toolbox
+
+#: seconds that a person's answer waits for a worker that holds the task
+_PATIENCE = 5.0
+
+ModelSource = Model | Callable[[str], Model]
+
+
+class Runtime:
+    """Runs the machines of a catalogue on a store. Close it to let go of connections; it is an async context manager."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        store: Store,
+        model: ModelSource | None = None,
+        *,
+        reach: Reach | None = None,
+        environment: Environment | None = None,
+        bindings: Mapping[str, Binding] | None = None,
+    ) -> None:
+        """`model` is one model for all tasks, or finds one by its spec; `reach` is what tools may use."""
+        self.catalogue = checked_catalogue(catalogue)
+        self.store = store
+        self.environment = environment or Environment()
+        self._model = model
+        self._toolbox = Toolbox(reach or Reach(), self.environment, bindings)
+        self._watchers: list[Callable[[Event], None]] = []
+        self._stop = asyncio.Event()
+
+    async def __aenter__(self) -> Runtime:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of connections; the store is its opener's to close."""
+        await self._toolbox.close()
+
+    def stop(self) -> None:
+        """Stop the worker, not the tasks: no new effect is begun, leases are given back."""
+        self._stop.set()
+
+    # ------------------------------------------------------------ watching
+
+    def watch(self, watcher: Callable[[Event], None]) -> None:
+        """Have `watcher` called with every event, as it happens."""
+        self._watchers.append(watcher)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Every event from now on."""
+        queue: asyncio.Queue[Event] = asyncio.Queue()
+        self._watchers.append(queue.put_nowait)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._watchers.remove(queue.put_nowait)
+
+    def _emit(self, event: Event) -> None:
+        for watcher in list(self._watchers):
+            watcher(event)
+
+    # ------------------------------------------------------------ tasks
+
+    async def start(
+        self, machine: str, inputs: Mapping[str, Any], actor: Identity, *, model: str | None = None
+    ) -> Checkpoint:
+        """Create a task at version 0; UsageError where the input does not fit, RefusedError for an unknown actor."""
+        compiled = compile_machine(self.catalogue, machine)
+        faults = faults_of(compiled.definition.input, inputs)
+        if faults:
+            text = "; ".join(str(f) for f in faults)
+            known = ", ".join(compiled.definition.input)
+            raise UsageError(f"the input does not fit `{machine}`: {text}", hint=f"it takes: {known}")
+        who = actor_of(self._people, actor)
+        spec = model or (self._model.spec if self._model is not None and hasattr(self._model, "spec") else "")
+        task = Task(
+            0, new_id(self.environment), new_id(self.environment), machine, compiled.definition.version, compiled.hash,
+            who, dict(inputs), spec, self.environment.now(),
+        )  # fmt: skip
+        draft = Draft(self._context(compiled), Checkpoint(task, Head(-1, Status.RUNNING, ())), "start")
+        draft.begin()
+        transaction, _ = draft.finish()
+        created = await self.store.create(
+            NewTask(
+                task.id, task.trace_id, machine, task.machine_version, compiled.hash, texts_of(compiled), who,
+                task.input, spec, task.started_at, transaction,
+            )  # fmt: skip
+        )
+        self._emit(Event("committed", task.id, {"transaction": transaction, "checkpoint": created}))
+        return created
+
+    async def run(
+        self, machine: str, inputs: Mapping[str, Any], actor: Identity, *, model: str | None = None
+    ) -> Checkpoint:
+        """Start a task, and run it until it ends or waits."""
+        created = await self.start(machine, inputs, actor, model=model)
+        return await self.resume(created.task.id)
+
+    async def resume(self, task_id: str) -> Checkpoint:
+        """Recover, fire the timers that are due, and run on until the task ends or waits."""
+        async with self._leased(task_id) as (context, checkpoint):
+            context = replace(context, model=self._model_of(checkpoint))
+            checkpoint = await recover(context, checkpoint)
+            checkpoint = await fire_timers(context, checkpoint)
+            return await drive(context, checkpoint, self._stop)
+
+    async def status(self, task_id: str) -> Checkpoint:
+        """The task as it stands."""
+        return await self.store.load(task_id)
+
+    # ------------------------------------------------------------ people
+
+    async def approve(self, approval_id: str, who: Identity, *, why: str | None = None) -> Checkpoint:
+        """Say yes; RefusedError with its reason where that cannot be."""
+        return await self._answer(approval_id, who, yes=True, why=why)
+
+    async def reject(self, approval_id: str, who: Identity, *, why: str) -> Checkpoint:
+        """Say no; one is enough."""
+        return await self._answer(approval_id, who, yes=False, why=why)
+
+    async def _answer(self, approval_id: str, who: Identity, *, yes: bool, why: str | None) -> Checkpoint:
+        found = await self.store.approval(approval_id)
+        if found is None:
+            raise RefusedError(
+                f"there is no request `{one_line(approval_id, 80)}`",
+                hint="`sma approvals` lists them",
+                reason="unknown_approval",
+            )
+        task_id, approval = found
+        async with self._leased(task_id, patient=True) as (context, checkpoint):
+            return await answer.answer(context, checkpoint, approval, who, yes=yes, why=why)
+
+    async def pending(self) -> list[tuple[str, Approval]]:
+        """The open requests: task id and request."""
+        return [(row["task"], row["approval"]) for row in await self.store.approvals()]
+
+    async def resolve(
+        self, task_id: str, key: str, who: Identity, *, found: Mapping[str, Any] | None, why: str
+    ) -> Checkpoint:
+        """Settle an open effect of an ended task: what it gave, or (None) that it never happened."""
+        async with self._leased(task_id, patient=True) as (context, checkpoint):
+            return await answer.settle(context, checkpoint, key, who, found=found, why=why)
+
+    async def cancel(self, task_id: str, who: Identity) -> Checkpoint:
+        """Cancel a task: now, or at the next chance of whoever works on it; never while an effect is open."""
+        checkpoint = await self.store.load(task_id)
+        context = self._context(await self._machine_of(checkpoint.task))
+        answer.check_may_cancel(context, checkpoint, who)
+        if checkpoint.head.status.is_end:
+            raise RefusedError(f"the task has ended: {checkpoint.head.status}", reason="ended")
+        await self.store.note(checkpoint.task.no, [NoteRow("cancel_requested", who.id, who.established)])
+        await self.store.request_cancel(checkpoint.task.no, {"by": who.id, "established": who.established})
+        try:
+            async with self._leased(task_id) as (context, checkpoint):
+                checkpoint = await recover(context, checkpoint)
+                draft = Draft(context, checkpoint, "cancel")
+                draft.leave("exit.cancel", "cancelled")
+                transaction, after = draft.finish()
+                await commit(context, transaction, after)
+                return after
+        except TaskHeldError:
+            return await self.store.load(task_id)
+
+    # ------------------------------------------------------------ within
+
+    @property
+    def _people(self) -> People:
+        return self.catalogue.people or People(people={})
+
+    def _context(self, machine: CompiledMachine, lease: Lease | None = None) -> Context:
+        return Context(
+            machine, self._people, self.environment, self._toolbox, self.store, Stopwatch(self.environment),
+            lease=lease, emit=self._emit,
+        )  # fmt: skip
+
+    def _model_of(self, checkpoint: Checkpoint) -> Model | None:
+        if self._model is None or hasattr(self._model, "decide"):
+            return self._model  # type: ignore[return-value]
+        return self._model(checkpoint.task.model) if checkpoint.task.model else None
+
+    async def _machine_of(self, task: Task) -> CompiledMachine:
+        """The definition that the task pinned, compiled; StoreError where it is not what was pinned."""
+        compiled = compile_texts(await self.store.definition(task.definition_hash))
+        if compiled.hash != task.definition_hash:
+            raise StoreError(
+                f"the definition of task {task.id} was altered after it was stored", hint="restore a backup"
+            )
+        return compiled
+
+    @asynccontextmanager
+    async def _leased(self, task_id: str, *, patient: bool = False) -> AsyncIterator[tuple[Context, Checkpoint]]:
+        """Hold the task's lease; with `patient`, wait a little for a worker that is about to let go."""
+        deadline = self.environment.monotonic() + _PATIENCE
+        while True:
+            try:
+                lease = await self.store.claim(task_id, self.environment.process(), LEASE)
+                break
+            except TaskHeldError:
+                if not patient or self.environment.monotonic() >= deadline:
+                    raise
+                await self.environment.sleep(self.environment.uniform(0.02, 0.1))
+        try:
+            checkpoint = await self.store.load(lease.task_id)
+            yield self._context(await self._machine_of(checkpoint.task), lease), checkpoint
+        finally:
+            await asyncio.shield(self.store.release(lease))

@@ -1,0 +1,42 @@
+"""One request to a tool, and what the settings allow a binding to reach. It must not know machines or tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemachine_agent.tools.outcome import NotSentError
+
+
+@dataclass(frozen=True)
+class ToolRequest:
+    """What is sent: checked arguments, the effect's key of a write, and an id of its own."""
+
+    args: Mapping[str, Any]
+    request_id: str
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What bindings may use; nothing that is not named here."""
+
+    #: names for `${…}`, each with a default value that the environment overrides
+    variables: Mapping[str, str] = field(default_factory=dict)
+    #: hosts, as `name` or `name:port`
+    hosts: frozenset[str] = frozenset()
+    #: packages from which Python tools may be imported
+    python_packages: frozenset[str] = frozenset()
+    #: where values of variables come from
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def variable(self, name: str) -> str:
+        """The value of a listed variable, read now; NotSentError where there is none."""
+        if name not in self.variables:
+            raise NotSentError(f"`{name}` is not listed in the settings", hint="list it", reason="not_configured")
+        found = self.environ.get(name) or self.variables[name]
+        if not found:
+            raise NotSentError(f"`{name}` has no value", hint=f"set {name} in the environment", reason="not_configured")
+        return found

@@ -1,0 +1,134 @@
+"""Calling a tool: its binding, its retries, and the outcome of each attempt. The public way to reach the outside.
+
+A read may be repeated, each time with a request id of its own. A write is repeated only while nothing was sent; once
+something was, there is exactly one attempt. It must not know permission, keys' histories or tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import tenacity
+
+from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.environment import Environment
+from statemachine_agent.ids import new_id
+from statemachine_agent.tools import results
+from statemachine_agent.tools.http import HttpBinding
+from statemachine_agent.tools.outcome import (
+    Attempt,
+    Blocked,
+    Failed,
+    LostError,
+    NotSentError,
+    Ok,
+    Outcome,
+    RefusedByServiceError,
+    Unknown,
+)
+from statemachine_agent.tools.python import PythonBinding
+from statemachine_agent.tools.request import Reach, ToolRequest
+
+_MAX_BACKOFF = 30.0
+
+
+class Binding(Protocol):
+    """One way to reach a tool."""
+
+    async def send(self, manifest: ToolManifest, request: ToolRequest, timeout: float) -> object:
+        """The raw answer; NotSentError, RefusedByServiceError or LostError otherwise."""
+
+
+class Toolbox:
+    """All bindings of a runtime; it holds connections, so close it."""
+
+    def __init__(self, reach: Reach, environment: Environment, bindings: Mapping[str, Binding] | None = None) -> None:
+        """`bindings` replaces the binding of single tools by name, for tests."""
+        self._environment = environment
+        self._http = HttpBinding(reach, environment)
+        self._python = PythonBinding(reach, environment)
+        self._own = dict(bindings or {})
+        self.reach = reach
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._http.close()
+
+    async def call(
+        self,
+        manifest: ToolManifest,
+        args: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        seconds: float,
+        on_request: Callable[[str, int], None] = lambda _id, _number: None,
+    ) -> list[Attempt]:
+        """All attempts of one call, the last one's outcome being the call's; `seconds` is what is left for all of it."""
+        deadline = self._environment.monotonic() + seconds
+        attempts: list[Attempt] = []
+
+        async def once() -> Attempt:
+            left = min(manifest.timeout.total_seconds(), deadline - self._environment.monotonic())
+            request = ToolRequest(args, f"req-{new_id(self._environment)}", key)
+            on_request(request.request_id, len(attempts) + 1)
+            attempt = await self._attempt(manifest, request, len(attempts) + 1, left)
+            attempts.append(attempt)
+            return attempt
+
+        retrying = tenacity.AsyncRetrying(
+            stop=lambda _: self._environment.monotonic() >= deadline,
+            wait=lambda state: self._wait(manifest, state.attempt_number, deadline),
+            retry=tenacity.retry_if_result(lambda attempt: self._again(manifest, attempt)),
+            sleep=self._environment.sleep,
+            retry_error_callback=lambda _: None,
+        )
+        await retrying(once)
+        return attempts
+
+    def _wait(self, manifest: ToolManifest, number: int, deadline: float) -> float:
+        """Full jitter under a bound that doubles, never past the deadline."""
+        bound = min(manifest.retry.backoff.total_seconds() * 2 ** (number - 1), _MAX_BACKOFF)
+        return min(self._environment.uniform(0, bound), max(0.0, deadline - self._environment.monotonic()))
+
+    @staticmethod
+    def _again(manifest: ToolManifest, attempt: Attempt) -> bool:
+        match attempt.outcome:
+            case Failed(retryable=True) if manifest.is_read:
+                return attempt.number < (manifest.retry.attempts or 1)
+            case Blocked(reason="unavailable" | "timeout"):
+                return attempt.number < (manifest.retry.unsent or 1)
+            case _:
+                return False
+
+    async def _attempt(self, manifest: ToolManifest, request: ToolRequest, number: int, left: float) -> Attempt:
+        started_at, started = self._environment.now(), self._environment.monotonic()
+        outcome = await self._outcome(manifest, request, left)
+        latency = int((self._environment.monotonic() - started) * 1000)
+        return Attempt(number, request.request_id, started_at, latency, outcome)
+
+    async def _outcome(self, manifest: ToolManifest, request: ToolRequest, left: float) -> Outcome:
+        try:
+            if left <= 0:
+                raise NotSentError("no time was left", reason="timeout")  # noqa: TRY301
+            raw = await self._binding(manifest).send(manifest, request, left)
+            return results.accept(manifest, raw)
+        except NotSentError as problem:
+            if manifest.is_read:
+                return self._read_failed(manifest, problem)
+            return Blocked(problem.reason, problem.message)
+        except RefusedByServiceError as problem:
+            return Failed(problem.reason, problem.message)
+        except (LostError, results.BadResultError) as problem:
+            if manifest.is_read:
+                return self._read_failed(manifest, problem)
+            return Unknown(problem.reason, problem.message)
+
+    @staticmethod
+    def _read_failed(manifest: ToolManifest, problem: NotSentError | LostError | results.BadResultError) -> Failed:
+        return Failed(problem.reason, problem.message, retryable=problem.reason in manifest.retry.errors)
+
+    def _binding(self, manifest: ToolManifest) -> Binding:
+        if manifest.tool in self._own:
+            return self._own[manifest.tool]
+        return self._http if manifest.binding.http else self._python
