@@ -151,3 +151,10 @@ def _settings(table: Mapping[str, Any], source: str, environ: Mapping[str, str])
             hint = did_you_mean(where, Settings.keys())
             raise SettingsError(f"{source}: unknown setting `{one_line(where, 60)}`", hint=hint) from None
         raise SettingsError(f"{source}: `{one_line(where, 60)}`: {error['msg']}", hint="see `sma config`") from None
+
+
+def demo_settings() -> Path:
+    """The settings of the demo: inside an installed package, or at the top of a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    packaged = package / "_data" / FILES[0]
+    return packaged if packaged.is_file() else package.parent / FILES[0]

@@ -1,0 +1,47 @@
+# Two commands do everything on a machine that has only Python 3.11 or newer: `make demo` and `make test`.
+# Packages come pinned with hashes from requirements.lock, through uv where it is installed and pip where it is not.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+
+.PHONY: demo test lint diagrams lock clean
+
+demo: $(READY)
+	@$(BIN)/sma demo
+
+test: $(READY)
+	@$(BIN)/python -m pytest -n auto $(ARGS)
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+diagrams: $(READY)
+	@$(BIN)/sma diagram refund -o diagrams/refund.svg
+
+# The pins: rewritten from pyproject.toml, without the address of any registry.
+lock:
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+		--extra dev pyproject.toml -o requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; install it, or name it: make PYTHON=…" >&2; exit 1; }
+	@echo "setting up $(VENV) (once) …"
+	@if command -v uv >/dev/null 2>&1; then \
+		uv venv --quiet --clear --python "$(PYTHON)" $(VENV) && \
+		uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock && \
+		uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . ; \
+	else \
+		"$(PYTHON)" -m venv --clear $(VENV) && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . ; \
+	fi
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .sma build dist

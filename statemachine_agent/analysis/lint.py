@@ -1,0 +1,98 @@
+"""Findings of level warning and note: what loads, and what an author would still want to know.
+
+It must not refuse anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from statemachine_agent.definition.catalogue import Catalogue, MachineFile
+from statemachine_agent.definition.check_graph import rows_of
+from statemachine_agent.definition.faults import Fault, Level
+from statemachine_agent.definition.machine import ChooseState, MachineDefinition
+from statemachine_agent.guards import contexts, types
+from statemachine_agent.guards.check import Checked, check_text, guard_places, untrusted_fields
+
+
+def lint(catalogue: Catalogue) -> list[Fault]:
+    """The findings about all machines that have no errors."""
+    broken = {f.file for f in catalogue.report.errors}
+    findings: list[Fault] = []
+    for file in catalogue.machines.values():
+        if file.document.source.name not in broken:
+            findings += _machine(catalogue, file)
+    return findings
+
+
+def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
+    document, machine = file.document, file.definition
+    guards = dict(_checked(catalogue, file))
+    for name, checked in guards.items():
+        fields = untrusted_fields(checked)
+        if fields:
+            text = f"`{name}` reads `{fields[0]}`, which is free text from outside"
+            yield document.fault(("guards", name), text, "decide on a field of a system of record", key=True, level=Level.WARNING)
+    for names in _together(machine):
+        yield from _joins(catalogue, file, names, guards)
+    if machine.properties:
+        text = f"{len(machine.properties)} properties are not proved yet"
+        yield document.fault(("properties",), text, "a later version proves them", key=True, level=Level.NOTE)
+
+
+def _checked(catalogue: Catalogue, file: MachineFile) -> Iterator[tuple[str, Checked]]:
+    for name, places in guard_places(file.definition).items():
+        call = sorted(places, key=str)[0]
+        text = file.definition.guards[name]
+        environment = types.environment(contexts.machine_roots(catalogue, file.definition, call))
+        if isinstance(text, str):
+            found, _ = check_text(file.document, ("guards", name), text, environment)
+            if found is not None:
+                yield name, found
+
+
+def _together(machine: MachineDefinition) -> Iterator[tuple[str, ...]]:
+    """The guards that decide together: each row's, and `success`."""
+    seen = set()
+    for state in machine.states.values():
+        for row in rows_of(state):
+            names = tuple(_flat(machine, (*(row.when or ()), *(row.unless or ()))))
+            if names and names not in seen:
+                seen.add(names)
+                yield names
+
+
+def _flat(machine: MachineDefinition, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        guard = machine.guards.get(name)
+        if isinstance(guard, tuple):
+            yield from _flat(machine, guard)
+        else:
+            yield name
+
+
+def _joins(
+    catalogue: Catalogue, file: MachineFile, names: tuple[str, ...], guards: Mapping[str, Checked]
+) -> Iterator[Fault]:
+    """Evidence of two tools joined, and nothing says that both were asked about the same thing."""
+    paths = {path for n in names if n in guards for path in guards[n].syntax.paths}
+    tools = sorted({p[1] for p in paths if p[0] == "evidence" and len(p) > 1})
+    asked = {(p[1], p[2]) for p in paths if p[0] == "asked" and len(p) > 2}  # noqa: PLR2004  asked.<tool>.<argument>
+    for index, one in enumerate(tools):
+        for other in tools[index + 1 :]:
+            for argument in _shared(catalogue, one, other):
+                loose = [t for t in (one, other) if not _pinned(file.definition, t, argument) and (t, argument) not in asked]
+                if loose:
+                    text = f"evidence of `{one}` and `{other}` is joined, and `{argument}` of `{loose[0]}` is the model's choice"
+                    advice = f"pin it (`with: {{{argument}: …}}`), or compare `asked.{loose[0]}.{argument}`"
+                    yield file.document.fault(("guards", names[0]), text, advice, key=True, level=Level.WARNING)
+
+
+def _shared(catalogue: Catalogue, one: str, other: str) -> list[str]:
+    first, second = catalogue.tool(one), catalogue.tool(other)
+    return sorted(set(first.args) & set(second.args)) if first and second else []
+
+
+def _pinned(machine: MachineDefinition, tool: str, argument: str) -> bool:
+    offers = [s.choose[tool] for s in machine.states.values() if isinstance(s, ChooseState) and tool in s.choose]
+    return all(argument in choice.pinned for choice in offers)

@@ -1,0 +1,135 @@
+"""`demo`: order 8472 from investigation to message, on the settings in the package, with services started for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from statemachine_agent.cli.live import Live, show_rest
+from statemachine_agent.cli.options import catalogue_of, reach_of, run_async, stoppable
+from statemachine_agent.cli.output import EXIT_CODES, compact, say
+from statemachine_agent.definition.settings import Project, demo_settings, load_project
+from statemachine_agent.environment import Environment
+from statemachine_agent.errors import SmaError, UsageError
+from statemachine_agent.models.spec import model_of
+from statemachine_agent.policy.identity import Identity
+from statemachine_agent.records import Checkpoint, Status
+from statemachine_agent.runtime.drive import StoppedError
+from statemachine_agent.runtime.runtime import Runtime
+from statemachine_agent.store.sqlite import SqliteStore
+
+ORDER = "8472"
+MESSAGE = "Order 8472 was charged twice, and my refund has not arrived. Please investigate and resolve it."
+CUSTOMER = Identity("cust-3391", "asserted")
+LEAD = Identity("lead@example.com", "asserted")
+
+
+class DemoError(SmaError):
+    """The demo did not come to its end."""
+
+    reason = "demo"
+
+
+@click.command()
+@click.option("--dir", "folder", default=".sma/demo", show_default=True, help="Where database and diagram go.")
+def demo(folder: str) -> int:
+    """Run the main job: investigate order 8472, propose, approve, refund once, verify, notify."""
+    from statemachine_agent.sandbox import Sandbox
+
+    place = Path(folder)
+    _clear(place)
+    project = load_project(environ={**os.environ, "SMA_SETTINGS": str(demo_settings())})
+    say("Order 8472 was charged twice. The model investigates; code decides what may happen.")
+    say()
+    with Sandbox(place / "sandbox", None) as services:
+        say("services  " + ", ".join(f"{n.removesuffix('_URL').lower()} {u}" for n, u in services.urls.items()))
+        checkpoint = run_async(_story(project, place, services.urls))
+        _show_end(checkpoint, services.urls, place)
+    return EXIT_CODES[checkpoint.head.status]
+
+
+def _clear(place: Path) -> None:
+    """Begin anew: only files of an earlier demo are removed."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for file in [*place.glob("tasks.db*"), *place.glob("sandbox/*.db*"), *place.glob("refund.svg")]:
+            file.unlink()
+    except OSError as problem:
+        raise UsageError(f"{place} cannot be written to: {problem.strerror}", hint="name a folder with --dir") from None
+
+
+async def _story(project: Project, place: Path, urls: Mapping[str, str]) -> Checkpoint:
+    environment = Environment()
+    spec = project.model_spec(None)
+    with SqliteStore(place / "tasks.db", environment) as store:
+        waiting = await _investigate(project, store, urls, spec, environment)
+        request = next(a for a in waiting.approvals if str(a.status) == "open")
+        db = place / "tasks.db"
+        say()
+        show_rest(waiting)
+        say()
+        say("No process needs to be alive now. A support lead looks at the action, and says yes:")
+        say(f"$ sma --settings demo approve {request.id} --as {LEAD.id} --db {db}", indent=2)
+        async with _runtime(project, store, urls, environment) as runtime:
+            await runtime.approve(request.id, LEAD)
+        say("And a new worker goes on:")
+        say(f"$ sma --settings demo resume {waiting.task.id} --db {db}", indent=2)
+        say()
+        async with _runtime(project, store, urls, environment) as runtime:
+            runtime.watch(Live())
+            return await _stopping(runtime, waiting.task.id)
+
+
+async def _investigate(
+    project: Project, store: SqliteStore, urls: Mapping[str, str], spec: str, environment: Environment
+) -> Checkpoint:
+    async with _runtime(project, store, urls, environment) as runtime:
+        runtime.watch(Live())
+        created = await runtime.start("refund", {"order_id": ORDER, "message": MESSAGE}, CUSTOMER, model=spec)
+        say(f"task      {created.task.id} of refund for {CUSTOMER.id}")
+        say()
+        rested = await _stopping(runtime, created.task.id)
+    if rested.head.status is not Status.AWAITING_APPROVAL:
+        raise DemoError(f"the investigation ended as {rested.head.status} ({rested.head.reason})", hint="see the lines above")
+    return rested
+
+
+async def _stopping(runtime: Runtime, task: str) -> Checkpoint:
+    async with stoppable(runtime):
+        try:
+            return await runtime.resume(task)
+        except StoppedError:
+            raise KeyboardInterrupt from None
+
+
+def _runtime(project: Project, store: SqliteStore, urls: Mapping[str, str], environment: Environment) -> Runtime:
+    reach = reach_of(project, urls)
+    reach = type(reach)(reach.variables, reach.hosts, reach.python_packages, urls)  # the demo's own services, whatever is set
+    return Runtime(
+        catalogue_of(project), store, lambda spec: model_of(spec, environment), reach=reach, environment=environment
+    )
+
+
+def _show_end(checkpoint: Checkpoint, urls: Mapping[str, str], place: Path) -> None:
+    from statemachine_agent.cli.trail import trail_of
+    from statemachine_agent.diagrams import diagram
+    from statemachine_agent.sandbox import control
+
+    say()
+    show_rest(checkpoint)
+    refunds = control.refunds(urls["REFUNDS_URL"], ORDER)
+    messages = control.messages(urls["NOTIFICATIONS_URL"], ORDER)
+    say(f"the refund service holds {len(refunds)} refund:   {compact(refunds[0], 160) if refunds else 'none'}")
+    say(f"the customer was sent {len(messages)} message:    {compact(messages[0]['message'], 240) if messages else 'none'}")
+
+    async def trail() -> bytes:
+        with SqliteStore(place / "tasks.db", create=False) as store:
+            machine, way = await trail_of(store, checkpoint.task.id)
+            return diagram(machine, "svg", way)
+
+    (place / "refund.svg").write_bytes(run_async(trail()))
+    say(f"database {place / 'tasks.db'}   (sma --settings demo trace {checkpoint.task.id} --db {place / 'tasks.db'})")
+    say(f"diagram  {place / 'refund.svg'}")

@@ -1,0 +1,129 @@
+"""A run as it happens, line by line: state, proposal, ruling, calls, outcomes, tokens, version.
+
+It must not know whether a person, a script or a provider decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from statemachine_agent.cli.output import compact, say
+from statemachine_agent.loop.context import Event
+from statemachine_agent.policy.ruling import Allow, Deny, RequireApproval
+from statemachine_agent.records import (
+    ApprovalRow,
+    Checkpoint,
+    DecisionRow,
+    EffectRow,
+    EvidenceRow,
+    Transaction,
+    TransitionRow,
+)
+from statemachine_agent.text import one_line
+from statemachine_agent.tools.outcome import Attempt, Blocked, Failed, Ok, Unknown
+
+
+class Live:
+    """Prints the events of a run."""
+
+    def __call__(self, event: Event) -> None:
+        """One event."""
+        match event.kind:
+            case "decided":
+                self._decided(event.data)
+            case "ruled":
+                self._ruled(event.data)
+            case "calling":
+                key = f"  key {event.data['key']}" if event.data["key"] else ""
+                say(f"call     {event.data['tool']} {compact(event.data['args'], 100)}{key}", indent=9)
+            case "called":
+                self._called(event.data["attempt"])
+            case "committed":
+                self._committed(event.data["transaction"], event.data["checkpoint"])
+
+    @staticmethod
+    def _decided(data: Mapping[str, Any]) -> None:
+        reply = data["reply"]
+        proposals = [f"{c['name']} {compact(c['arguments'], 100)}" for c in reply["calls"]]
+        text = "; ".join(proposals) or f"says: {one_line(reply['text'], 100)}"
+        say(f"step {data['step']:<3} {data['state']}: the model proposes {text}  ({data['tokens']:,} tokens)")
+
+    @staticmethod
+    def _ruled(data: Mapping[str, Any]) -> None:
+        match data["ruling"]:
+            case Allow():
+                text = "allowed"
+            case Deny(detail=detail):
+                text = f"denied: {detail}"
+            case RequireApproval(by=by, because=because):
+                text = f"needs the approval of {', '.join(by) or 'a person'} ({'; '.join(because)})"
+            case other:
+                text = str(other)
+        say(f"ruling   {data['tool']}: {text}", indent=9)
+
+    @staticmethod
+    def _called(attempt: Attempt) -> None:
+        match attempt.outcome:
+            case Ok(size=size):
+                text = f"ok, {size} bytes"
+            case Failed(error_class=error_class, detail=detail):
+                text = f"failed ({error_class}): {one_line(detail, 80)}"
+            case Blocked(reason=reason, detail=detail):
+                text = f"blocked ({reason}): {one_line(detail, 80)}"
+            case Unknown(error_class=error_class, detail=detail):
+                text = f"unknown ({error_class}): {one_line(detail, 80)}"
+        say(f"outcome  {text}, {attempt.latency_ms} ms, attempt {attempt.number}", indent=9)
+
+    def _committed(self, transaction: Transaction, checkpoint: Checkpoint) -> None:
+        for row in transaction.rows:
+            self._row(row)
+        head = checkpoint.head
+        where = ", ".join(head.configuration)
+        reason = f" ({head.reason})" if head.reason else ""
+        say(
+            f"version {head.version:<2} {transaction.cause}: {where}{reason},"
+            f" step {head.steps}, {head.usage.tokens:,} tokens",
+            indent=9,
+        )
+
+    @staticmethod
+    def _row(row: object) -> None:
+        match row:
+            case DecisionRow(feedback=str() as feedback):
+                say(f"told     {one_line(feedback, 140)}", indent=9)
+            case EvidenceRow(evidence=found):
+                say(f"evidence {found.name} {found.tool} from {found.source}", indent=9)
+            case EffectRow():
+                say(f"effect   {row.effect_key} {row.status}", indent=9)
+            case ApprovalRow():
+                by = f" by {row.by}" if row.by else ""
+                say(f"approval {row.approval_id} {row.event}{by}", indent=9)
+            case TransitionRow(target=str() as target):
+                say(f"move     {row.source} → {target}  [{row.event}]", indent=9)
+            case _:
+                pass
+
+
+def show_rest(checkpoint: Checkpoint, prefix: str = "sma") -> None:
+    """Where a run came to rest, and what a person can do next."""
+    head, task = checkpoint.head, checkpoint.task
+    reason = f" ({head.reason})" if head.reason else ""
+    say(f"task     {task.id}: {head.status}{reason}, version {head.version}, step {head.steps}, {head.usage.tokens:,} tokens")
+    if head.output:
+        say(f"         {one_line(head.output, 400)}")
+    for approval in checkpoint.approvals:
+        if str(approval.status) == "open":
+            say("waits    for a yes to exactly this action:")
+            say(f"{approval.tool} {compact(approval.shown['args'], 200)}", indent=11)
+            say(f"key      {approval.effect_key}", indent=11)
+            say(f"hash     {approval.action_hash}", indent=11)
+            say(f"because  {'; '.join(approval.shown['because']) or 'the machine asks'}", indent=11)
+            say(f"of       {', '.join(approval.roles)}, until {approval.expires_at}", indent=11)
+            say(f"approve  {prefix} approve {approval.id} --as WHO", indent=11)
+            say(f"then     {prefix} resume {task.id}", indent=11)
+    for timer in checkpoint.timers:
+        if timer.event.startswith("elapsed."):
+            say(f"waits    until {timer.due_at.isoformat()}, then: {prefix} resume {task.id}")
+    for effect in checkpoint.open_effects:
+        say(f"open     {effect.key} may have happened: `{prefix} effects --open`, `{prefix} resolve {task.id} KEY …`")

@@ -1,0 +1,83 @@
+"""Showing things: tables, JSON, and text from outside made safe for a terminal. It must not know what is shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import click
+
+from statemachine_agent.records import Status
+from statemachine_agent.text import shorten, visible
+from statemachine_agent.times import time_text
+
+#: what a command ends with when it leaves a task in this status
+EXIT_CODES = {
+    Status.RUNNING: 0, Status.SUCCEEDED: 0, Status.AWAITING_APPROVAL: 3, Status.WAITING: 4, Status.NEEDS_INPUT: 10,
+    Status.DENIED: 11, Status.BUDGET_EXHAUSTED: 12, Status.NO_PROGRESS: 13, Status.FAILED: 14, Status.CANCELLED: 15,
+}  # fmt: skip
+
+
+def plain(value: object) -> Any:
+    """Records as plain JSON data."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    match value:
+        case Enum():
+            return value.value
+        case datetime():
+            return time_text(value)
+        case Decimal():
+            return str(value)
+        case Mapping():
+            return {str(k): plain(v) for k, v in value.items()}
+        case str():
+            return value
+        case Sequence():
+            return [plain(v) for v in value]
+        case _:
+            return value
+
+
+def show_json(value: object) -> None:
+    """`value` as JSON on standard output."""
+    click.echo(json.dumps(plain(value), ensure_ascii=not _is_utf8(), indent=2))
+
+
+def _is_utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def compact(value: object, limit: int = 120) -> str:
+    """`value` as one short line of JSON."""
+    return shorten(visible(json.dumps(plain(value), ensure_ascii=False, separators=(", ", ": "))), limit)
+
+
+def say(text: str = "", *, indent: int = 0) -> None:
+    """One line (or several) on standard output, unseen characters made visible."""
+    click.echo(" " * indent + visible(text, keep="\n"))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
+    """Rows under headings, as wide as the terminal; `empty` where there are none."""
+    if not rows:
+        say(empty)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold", no_wrap=column == "id")
+    for row in rows:
+        made.add_row(*(Text(visible(str(plain(cell)) if cell is not None else "")) for cell in row))
+    width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 200
+    Console(file=sys.stdout, width=max(40, width), highlight=False, soft_wrap=False).print(made)

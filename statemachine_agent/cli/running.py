@@ -1,0 +1,178 @@
+"""`run`, `resume`, `cancel`: tasks are started, go on, and are called off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from statemachine_agent.cli.live import Live, show_rest
+from statemachine_agent.cli.options import (
+    Interrupted,
+    db_option,
+    identity_of,
+    json_option,
+    opened,
+    project_of,
+    run_async,
+    stoppable,
+)
+from statemachine_agent.cli.output import EXIT_CODES, say, show_json
+from statemachine_agent.definition.schema import Properties
+from statemachine_agent.definition.settings import Project
+from statemachine_agent.errors import UsageError
+from statemachine_agent.models.spec import model_of
+from statemachine_agent.records import Checkpoint
+from statemachine_agent.runtime.drive import StoppedError
+from statemachine_agent.runtime.runtime import Runtime
+from statemachine_agent.text import did_you_mean
+
+
+@click.command()
+@click.argument("machine")
+@click.option("-i", "--input", "inputs", multiple=True, metavar="KEY=VALUE", help="One input; repeat for more.")
+@click.option("--actor", metavar="ID", help="Who the task acts for.")
+@click.option("--model", metavar="SPEC", help="What decides: `ask`, `scripted:FILE`; else the setting `model`.")
+@db_option
+@json_option
+@click.pass_context
+def run(
+    context: click.Context,
+    machine: str,
+    inputs: tuple[str, ...],
+    actor: str | None,
+    model: str | None,
+    db: str | None,
+    as_json: bool,  # noqa: FBT001
+) -> int:
+    """Start a task of MACHINE and run it until it ends or waits."""
+    project = project_of(context)
+
+    async def main() -> Checkpoint:
+        async with opened(project, db, create=True) as runtime:
+            file = runtime.catalogue.machine(machine)
+            given = parse_inputs(file.definition.input, inputs)
+            spec = project.model_spec(model)
+            model_of(spec, runtime.environment)  # what is wrong with it is said before a task exists
+            who = identity_of(project, actor)
+            created = await runtime.start(machine, given, who, model=spec)
+            if not as_json:
+                say(f"task     {created.task.id} of {machine} for {who.id}, decided by {spec}")
+            return await _on(runtime, created.task.id, as_json=as_json)
+
+    return _finish(run_async(main()), as_json=as_json, project=project)
+
+
+@click.command()
+@click.argument("task")
+@db_option
+@json_option
+@click.pass_context
+def resume(context: click.Context, task: str, db: str | None, as_json: bool) -> int:  # noqa: FBT001
+    """Recover TASK, fire the timers that are due, and run on until it ends or waits."""
+    project = project_of(context)
+
+    async def main() -> Checkpoint:
+        async with opened(project, db) as runtime:
+            return await _on(runtime, task, as_json=as_json)
+
+    return _finish(run_async(main()), as_json=as_json, project=project)
+
+
+async def _on(runtime: Runtime, task: str, *, as_json: bool) -> Checkpoint:
+    if not as_json:
+        runtime.watch(Live())
+    async with stoppable(runtime) as came:
+        try:
+            return await runtime.resume(task)
+        except StoppedError:
+            raise Interrupted(came[0], task) from None
+
+
+def _finish(checkpoint: Checkpoint, *, as_json: bool, project: Project) -> int:  # noqa: ARG001
+    if as_json:
+        show_json(summary(checkpoint))
+    else:
+        show_rest(checkpoint)
+    return EXIT_CODES[checkpoint.head.status]
+
+
+def summary(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A task in short, for programs."""
+    head = checkpoint.head
+    return {
+        "task": checkpoint.task.id,
+        "machine": checkpoint.task.machine,
+        "status": head.status,
+        "reason": head.reason,
+        "version": head.version,
+        "steps": head.steps,
+        "tokens": head.usage.tokens,
+        "configuration": head.configuration,
+        "output": head.output,
+        "approvals": [
+            {
+                "id": a.id,
+                "tool": a.tool,
+                "args": a.shown["args"],
+                "action_hash": a.action_hash,
+                "key": a.effect_key,
+                "roles": a.roles,
+                "expires_at": a.expires_at,
+            }
+            for a in checkpoint.approvals
+            if str(a.status) == "open"
+        ],
+        "open_effects": [e.key for e in checkpoint.open_effects],
+    }
+
+
+@click.command()
+@click.argument("task")
+@click.option("--as", "claim", metavar="WHO", help="Who calls it off.")
+@db_option
+@json_option
+@click.pass_context
+def cancel(context: click.Context, task: str, claim: str | None, db: str | None, as_json: bool) -> int:  # noqa: FBT001
+    """Call TASK off: now, or as soon as no effect of it is open."""
+    project = project_of(context)
+
+    async def main() -> Checkpoint:
+        async with opened(project, db) as runtime:
+            who = claim
+            if who is None and project.settings.identity == "asserted":
+                who = str((await runtime.status(task)).task.actor["id"])
+            return await runtime.cancel(task, identity_of(project, who))
+
+    checkpoint = run_async(main())
+    if as_json:
+        show_json(summary(checkpoint))
+    elif checkpoint.head.status.is_end:
+        say(f"task {checkpoint.task.id} is {checkpoint.head.status} ({checkpoint.head.reason})")
+    else:
+        say(f"task {checkpoint.task.id} will be cancelled as soon as no effect of it is open")
+    return 0
+
+
+def parse_inputs(properties: Properties, given: tuple[str, ...]) -> Mapping[str, Any]:
+    """`key=value` pairs as inputs: text as it is, anything else as JSON; UsageError names what is wrong."""
+    found: dict[str, Any] = {}
+    for pair in given:
+        name, mark, text = pair.partition("=")
+        if not mark:
+            raise UsageError(f"`-i {pair}` is not KEY=VALUE", hint="write -i order_id=8472")
+        if name not in properties:
+            raise UsageError(f"there is no input `{name}`", hint=did_you_mean(name, properties))
+        if name in found:
+            raise UsageError(f"the input `{name}` is given twice", hint="give it once")
+        found[name] = text if properties[name].kind == "string" else _json(name, text, properties[name].kind)
+    return found
+
+
+def _json(name: str, text: str, kind: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise UsageError(f"the input `{name}` is a {kind}, and `{text}` is none", hint="write it as JSON") from None
