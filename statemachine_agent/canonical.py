@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from statemachine_agent.errors import CanonicalError
 
-JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 
 MAX_DEPTH = 64
 _EXACT = 2**53  # beyond it a float no longer names one integer

@@ -227,5 +227,3 @@ class _JumpingSelector(selectors.DefaultSelector):
         if not ready and timeout > 0:
             self._environment.advance(timeout)
         return ready
-
-

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 #: private use, unassigned, line and paragraph separators
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
+_SHOWN = 12  # known words that an advice lists
+
 
 def visible(text: str, *, keep: str = "") -> str:
     r"""`text` with every unseen character written as an escape (`\x1b`, `\u202e`); those in `keep` stay."""
@@ -47,10 +49,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f"did you mean `{near}`?"
     if not choices:
         return "there is none"
-    shown = ", ".join(f"`{c}`" for c in choices[:12])
-    return f"known: {shown}" + (" …" if len(choices) > 12 else "")
+    shown = ", ".join(f"`{c}`" for c in choices[:_SHOWN])
+    return f"known: {shown}" + (" …" if len(choices) > _SHOWN else "")
 
 
 def _escape(character: str) -> str:
     code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004

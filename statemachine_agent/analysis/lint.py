@@ -32,7 +32,9 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
         fields = untrusted_fields(checked)
         if fields:
             text = f"`{name}` reads `{fields[0]}`, which is free text from outside"
-            yield document.fault(("guards", name), text, "decide on a field of a system of record", key=True, level=Level.WARNING)
+            yield document.fault(
+                ("guards", name), text, "decide on a field of a system of record", key=True, level=Level.WARNING
+            )
     for names in _together(machine):
         yield from _joins(catalogue, file, names, guards)
     if machine.properties:
@@ -42,7 +44,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
 
 def _checked(catalogue: Catalogue, file: MachineFile) -> Iterator[tuple[str, Checked]]:
     for name, places in guard_places(file.definition).items():
-        call = sorted(places, key=str)[0]
+        call = min(places, key=str)
         text = file.definition.guards[name]
         environment = types.environment(contexts.machine_roots(catalogue, file.definition, call))
         if isinstance(text, str):
@@ -81,7 +83,9 @@ def _joins(
     for index, one in enumerate(tools):
         for other in tools[index + 1 :]:
             for argument in _shared(catalogue, one, other):
-                loose = [t for t in (one, other) if not _pinned(file.definition, t, argument) and (t, argument) not in asked]
+                loose = [
+                    t for t in (one, other) if not _pinned(file.definition, t, argument) and (t, argument) not in asked
+                ]
                 if loose:
                     text = f"evidence of `{one}` and `{other}` is joined, and `{argument}` of `{loose[0]}` is the model's choice"
                     advice = f"pin it (`with: {{{argument}: …}}`), or compare `asked.{loose[0]}.{argument}`"

@@ -80,7 +80,7 @@ def transitions_of(catalogue: Catalogue, machine: MachineDefinition) -> tuple[Tr
     """All transitions of `machine`, numbered, in the order of the file; universal exits of the parent come last."""
     found: list[Transition] = []
     for name, state in machine.states.items():
-        for one in _state(catalogue, machine, name, state):
+        for one in _state(catalogue, name, state):
             found += _through_success(machine, one)
     found += [Transition(0, WORKING, event, target, implied=True) for event, target in EXITS.items()]
     return tuple(replace(one, index=index) for index, one in enumerate(found))
@@ -90,7 +90,7 @@ def transitions_of(catalogue: Catalogue, machine: MachineDefinition) -> tuple[Tr
 WORKING = "working"
 
 
-def _state(catalogue: Catalogue, machine: MachineDefinition, name: str, state: State) -> Iterator[Transition]:
+def _state(catalogue: Catalogue, name: str, state: State) -> Iterator[Transition]:
     match state:
         case ChooseState():
             yield from _choose(catalogue, name, state)

@@ -60,7 +60,12 @@ def approvals(context: click.Context, everything: bool, db: str | None, as_json:
 @json_option
 @click.pass_context
 def approve(
-    context: click.Context, approval: str, claim: str | None, why: str | None, db: str | None, as_json: bool  # noqa: FBT001
+    context: click.Context,
+    approval: str,
+    claim: str | None,
+    why: str | None,
+    db: str | None,
+    as_json: bool,  # noqa: FBT001
 ) -> int:
     """Say yes to the exact action of request APPROVAL."""
     return _answer(context, approval, claim, why, db, yes=True, as_json=as_json)
@@ -74,14 +79,26 @@ def approve(
 @json_option
 @click.pass_context
 def reject(
-    context: click.Context, approval: str, claim: str | None, why: str, db: str | None, as_json: bool  # noqa: FBT001
+    context: click.Context,
+    approval: str,
+    claim: str | None,
+    why: str,
+    db: str | None,
+    as_json: bool,  # noqa: FBT001
 ) -> int:
     """Say no to request APPROVAL; one no is enough."""
     return _answer(context, approval, claim, why, db, yes=False, as_json=as_json)
 
 
 def _answer(
-    context: click.Context, approval: str, claim: str | None, why: str | None, db: str | None, *, yes: bool, as_json: bool
+    context: click.Context,
+    approval: str,
+    claim: str | None,
+    why: str | None,
+    db: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> int:
     project = project_of(context)
 

@@ -93,7 +93,9 @@ async def _investigate(
         say()
         rested = await _stopping(runtime, created.task.id)
     if rested.head.status is not Status.AWAITING_APPROVAL:
-        raise DemoError(f"the investigation ended as {rested.head.status} ({rested.head.reason})", hint="see the lines above")
+        raise DemoError(
+            f"the investigation ended as {rested.head.status} ({rested.head.reason})", hint="see the lines above"
+        )
     return rested
 
 
@@ -107,7 +109,9 @@ async def _stopping(runtime: Runtime, task: str) -> Checkpoint:
 
 def _runtime(project: Project, store: SqliteStore, urls: Mapping[str, str], environment: Environment) -> Runtime:
     reach = reach_of(project, urls)
-    reach = type(reach)(reach.variables, reach.hosts, reach.python_packages, urls)  # the demo's own services, whatever is set
+    reach = type(reach)(
+        reach.variables, reach.hosts, reach.python_packages, urls
+    )  # the demo's own services, whatever is set
     return Runtime(
         catalogue_of(project), store, lambda spec: model_of(spec, environment), reach=reach, environment=environment
     )
@@ -123,7 +127,9 @@ def _show_end(checkpoint: Checkpoint, urls: Mapping[str, str], place: Path) -> N
     refunds = control.refunds(urls["REFUNDS_URL"], ORDER)
     messages = control.messages(urls["NOTIFICATIONS_URL"], ORDER)
     say(f"the refund service holds {len(refunds)} refund:   {compact(refunds[0], 160) if refunds else 'none'}")
-    say(f"the customer was sent {len(messages)} message:    {compact(messages[0]['message'], 240) if messages else 'none'}")
+    say(
+        f"the customer was sent {len(messages)} message:    {compact(messages[0]['message'], 240) if messages else 'none'}"
+    )
 
     async def trail() -> bytes:
         with SqliteStore(place / "tasks.db", create=False) as store:

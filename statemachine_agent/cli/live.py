@@ -109,7 +109,9 @@ def show_rest(checkpoint: Checkpoint, prefix: str = "sma") -> None:
     """Where a run came to rest, and what a person can do next."""
     head, task = checkpoint.head, checkpoint.task
     reason = f" ({head.reason})" if head.reason else ""
-    say(f"task     {task.id}: {head.status}{reason}, version {head.version}, step {head.steps}, {head.usage.tokens:,} tokens")
+    say(
+        f"task     {task.id}: {head.status}{reason}, version {head.version}, step {head.steps}, {head.usage.tokens:,} tokens"
+    )
     if head.output:
         say(f"         {one_line(head.output, 400)}")
     for approval in checkpoint.approvals:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -40,17 +41,19 @@ COMMANDS = {
 class _Commands(click.Group):
     """A group whose commands are imported when they are used."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"statemachine_agent.cli.{COMMANDS[cmd_name]}")
         found: click.Command = getattr(module, cmd_name)
         return found
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         from statemachine_agent.text import did_you_mean
 
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
@@ -92,7 +95,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return _closed_pipe()
-    except Exception as problem:  # noqa: BLE001  the last resort: a person never sees a traceback
+    except Exception as problem:
         if os.environ.get("SMA_DEBUG"):
             raise
         _complain(f"internal error: {type(problem).__name__}: {problem} (SMA_DEBUG=1 shows where; please report it)")
@@ -101,10 +104,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _complain(text: str, usage: Any = None) -> None:
     hint = f" (see `{usage.command_path} --help`)" if usage is not None else ""
-    try:
+    with suppress(OSError):  # nobody reads standard error either
         click.echo(f"sma: {visible(text, keep=chr(10))}{hint}", err=True)
-    except (BrokenPipeError, OSError):
-        pass
 
 
 def _closed_pipe() -> int:

@@ -24,7 +24,9 @@ class _StopError(Exception):
 
 
 @click.command()
-@click.option("--dir", "folder", metavar="FOLDER", help="Where the services keep their files; else the setting `sandbox`.")
+@click.option(
+    "--dir", "folder", metavar="FOLDER", help="Where the services keep their files; else the setting `sandbox`."
+)
 @click.option("--fresh", is_flag=True, help="Forget what the services remember.")
 @click.option("--fault", "faults", multiple=True, metavar="SERVICE=MODE", help="For example refunds=commit_then_drop.")
 @click.pass_context

@@ -58,7 +58,9 @@ def check_graph(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
             faults.append(document.fault(("states", name), message, "lead to it, or remove it", key=True))
     if not any(row.goto == "SUCCEEDED" for name in reached for row in rows_of(machine.states[name])):
         message = "no path leads to SUCCEEDED"
-        faults.append(document.fault(("states",), message, "let a row `goto: SUCCEEDED`", key=True, level=Level.WARNING))
+        faults.append(
+            document.fault(("states",), message, "let a row `goto: SUCCEEDED`", key=True, level=Level.WARNING)
+        )
     routes = {n: {t for t in ts if _is_route(machine, t)} for n, ts in graph.items() if _is_route(machine, n)}
     bounded = {name for name in machine.states if _bounded(catalogue, machine, name)}
     free = {n: ts - bounded for n, ts in graph.items() if n not in bounded}

@@ -112,7 +112,9 @@ class _Machine:
     def _unused(self) -> None:
         for name in self.machine.guards:
             if name not in self.used_guards:
-                self.fault(("guards", name), f"no row uses the guard `{name}`", "remove it", key=True, level=Level.WARNING)
+                self.fault(
+                    ("guards", name), f"no row uses the guard `{name}`", "remove it", key=True, level=Level.WARNING
+                )
 
     def _tool(self, path: Path_, name: str, *, key: bool = False) -> ToolManifest | None:
         found = self.catalogue.tool(name)
@@ -207,7 +209,13 @@ class _Machine:
                 self.fault(path, f"`{manifest.tool}` is never accepted", "add a row with `goto`", key=True)
         known = self._known()
         faults = check_given(
-            self.document, (*path, "with"), choice.pinned, manifest.args, known, references.MACHINE_ROOTS, complete=False
+            self.document,
+            (*path, "with"),
+            choice.pinned,
+            manifest.args,
+            known,
+            references.MACHINE_ROOTS,
+            complete=False,
         )
         self.faults += faults
         for name, argument in manifest.args.items():
@@ -237,7 +245,9 @@ class _Machine:
         self._outcomes((*path, "then"), state.then, outcomes, why)
         if state.given == "proposal":
             if tool.is_read:
-                self.fault((*path, "with"), f"`{tool.tool}` is a read, and only a write is proposed", "name its arguments")
+                self.fault(
+                    (*path, "with"), f"`{tool.tool}` is a read, and only a write is proposed", "name its arguments"
+                )
             elif not self._proposable(tool.tool):
                 message = f"no `choose` lets the model propose `{tool.tool}`"
                 self.fault((*path, "with"), message, "offer it with a `goto`, or name its arguments here")
@@ -275,7 +285,9 @@ class _Machine:
         elif tool.idempotency is None or not (tool.reconciler or tool.idempotency.replay):
             message = f"`{tool.tool}` does not say how it is looked up"
             self.fault((*path, "reconcile"), message, "add `idempotency.reconcile` to its manifest")
-        self._outcomes((*path, "then"), state.then, ("found", "absent", "failed"), "a reconciliation has three outcomes")
+        self._outcomes(
+            (*path, "then"), state.then, ("found", "absent", "failed"), "a reconciliation has three outcomes"
+        )
         for other, candidate in self.machine.states.items():
             if other != name and isinstance(candidate, CallState) and candidate.call == state.reconcile:
                 for outcome in ("found", "failed"):

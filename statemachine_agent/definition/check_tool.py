@@ -46,9 +46,11 @@ def _effect(document: Document, tool: ToolManifest) -> list[Fault]:
     faults = []
     given = set(document.data) if isinstance(document.data, dict) else set()
     if tool.is_read:
-        for key in ("idempotency", "precondition", "approval"):
-            if key in given:
-                faults.append(fault((key,), f"`{key}` stands in a read", "remove it, or say `effect: write`"))
+        faults += [
+            fault((key,), f"`{key}` stands in a read", "remove it, or say `effect: write`")
+            for key in ("idempotency", "precondition", "approval")
+            if key in given
+        ]
         if tool.retry.unsent:
             faults.append(fault(("retry", "unsent"), "`unsent` is for writes", "a read has `attempts`"))
         return faults
@@ -67,7 +69,9 @@ def _effect(document: Document, tool: ToolManifest) -> list[Fault]:
     for name in tool.idempotency.template.names:
         if name not in tool.args:
             advice = did_you_mean(name, tool.args)
-            faults.append(document.fault(("idempotency", "key"), f"the key names `{name}`, which is no argument", advice))
+            faults.append(
+                document.fault(("idempotency", "key"), f"the key names `{name}`, which is no argument", advice)
+            )
         elif tool.args[name].optional:
             message = f"the key names `{name}`, which is optional"
             faults.append(document.fault(("idempotency", "key"), message, "make the argument required"))
@@ -171,7 +175,9 @@ def check_given(
     if complete and missing:
         where = path if document.at(path) is not None else path[:-1]
         names = ", ".join(f"`{n}`" for n in missing)
-        faults.append(document.fault(where, f"nothing fills {names}", "name every required argument", level=Level.ERROR))
+        faults.append(
+            document.fault(where, f"nothing fills {names}", "name every required argument", level=Level.ERROR)
+        )
     return faults
 
 

@@ -192,7 +192,6 @@ StateNode = Annotated[
 ]
 
 
-
 #: a guard is a CEL text, or a list of other guards that must all hold
 Guard = Annotated[
     Annotated[Cel, Tag("cel")] | Annotated[tuple[Lower, ...], Field(min_length=1), Tag("list")],

@@ -125,7 +125,9 @@ def _codes(value: Any) -> Any:
         return value
     for key in value:
         if not (isinstance(key, int) or (isinstance(key, str) and re.fullmatch(r"[45][0-9][0-9]", key))):
-            raise complaint(f"`{key}` is not an HTTP status of 400 to 599", "write the status as a number, for example 422")
+            raise complaint(
+                f"`{key}` is not an HTTP status of 400 to 599", "write the status as a number, for example 422"
+            )
     return {int(k): v for k, v in value.items()}
 
 

@@ -32,8 +32,29 @@ RESERVED = frozenset({*ENDS, *CONTROLS, *ROOTS, *RULING_GUARDS, "done", "stay", 
 
 #: words of CEL that cannot be the name of a field
 CEL_WORDS = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var "
-    "void while".split()
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 
 

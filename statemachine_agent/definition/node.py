@@ -149,11 +149,15 @@ def _unknown_key(document: Document, path: Path_, readers: Mapping[int, type[Nod
     model = readers.get(id(parent))
     known = model.keys() if model else set()
     if model and key in model.not_built:
-        return document.fault(path, f"`{key}` is not built yet", "remove it; it will come with a later version", key=True)
+        return document.fault(
+            path, f"`{key}` is not built yet", "remove it; it will come with a later version", key=True
+        )
     if isinstance(parent, dict) and parent.get(key) is None and document.place(path).flow:
         before = list(parent)[: list(parent).index(key)]
         if before and isinstance(parent[before[-1]], str):
-            return document.fault(path, f"unknown key `{shorten(key, 60)}`", "quote the text: the comma ended it", key=True)
+            return document.fault(
+                path, f"unknown key `{shorten(key, 60)}`", "quote the text: the comma ended it", key=True
+            )
     return document.fault(path, f"unknown key `{shorten(key, 60)}`", did_you_mean(key, known), key=True)
 
 
@@ -162,7 +166,10 @@ def _shown(value: object) -> str:
 
 
 def _other(value: object, _context: Mapping[str, Any], message: str) -> tuple[str, str]:
-    return f"{_shown(value)}: {message[:1].lower()}{message[1:]}", "write what the language reference names for this key"
+    return (
+        f"{_shown(value)}: {message[:1].lower()}{message[1:]}",
+        "write what the language reference names for this key",
+    )
 
 
 def _pattern(value: object, context: Mapping[str, Any], _message: str) -> tuple[str, str]:

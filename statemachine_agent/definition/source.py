@@ -95,7 +95,7 @@ class Document:
         mark = place.key if key and place.key else place.value
         if offset and not key:
             mark = self._inside(path, mark, offset)
-        return self._fault(mark, message, advice, level)
+        return self.fault_at(mark, message, advice, level)
 
     def _inside(self, path: Path_, start: Mark, offset: int) -> Mark:
         """Where character `offset` of the text at `path` stands, however it was folded: the n-th that is not blank."""
@@ -123,11 +123,10 @@ class Document:
             begin = column if number == line else 0
             yield from ((Mark(number, i), c) for i, c in enumerate(lines[number][begin:], begin))
 
-    def _fault(self, mark: Mark, message: str, advice: str, level: Level = Level.ERROR) -> Fault:
+    def fault_at(self, mark: Mark, message: str, advice: str, level: Level = Level.ERROR) -> Fault:
+        """A fault at a place."""
         lines = self.source.lines
-        return Fault(
-            self.source.name, mark, message, advice, level, lines[mark.line] if mark.line < len(lines) else ""
-        )
+        return Fault(self.source.name, mark, message, advice, level, lines[mark.line] if mark.line < len(lines) else "")
 
 
 def read_text(path: Path) -> tuple[Source, list[Fault]]:
@@ -155,20 +154,20 @@ def read(source: Source) -> Document:
     """Parse one source; faults are collected in the document."""
     document = Document(source)
     if len(source.text) > MAX_BYTES:
-        document.faults.append(document._fault(Mark(), "is too large", f"at most {MAX_BYTES:,} characters"))
+        document.faults.append(document.fault_at(Mark(), "is too large", f"at most {MAX_BYTES:,} characters"))
         return document
     try:
         _Reader(document).read()
     except yaml.reader.ReaderError as problem:
         mark = _mark_of(source.text, int(problem.position))
-        document.faults.append(document._fault(mark, "has a character that YAML does not allow", "remove it"))
+        document.faults.append(document.fault_at(mark, "has a character that YAML does not allow", "remove it"))
     except yaml.MarkedYAMLError as problem:
         found = problem.problem_mark or problem.context_mark
         mark = Mark(found.line, found.column) if found else Mark()
         what = f"is not valid YAML: {problem.problem or 'it cannot be read'}"
-        document.faults.append(document._fault(mark, what, _syntax_advice(source, mark)))
+        document.faults.append(document.fault_at(mark, what, _syntax_advice(source, mark)))
     except _TooMuchError as problem:
-        document.faults.append(document._fault(problem.mark, problem.args[0], "make the file smaller or flatter"))
+        document.faults.append(document.fault_at(problem.mark, problem.args[0], "make the file smaller or flatter"))
     return document
 
 
@@ -206,7 +205,7 @@ class _Reader:
         return event
 
     def _fault(self, mark: Mark, message: str, advice: str) -> None:
-        self._document.faults.append(self._document._fault(mark, message, advice))
+        self._document.faults.append(self._document.fault_at(mark, message, advice))
 
     def _value(self, path: Path_, key: Mark | None, *, flow: bool, depth: int) -> object:
         event = self._loader.get_event()
@@ -225,12 +224,12 @@ class _Reader:
         plain = isinstance(event, yaml.ScalarEvent) and bool(event.implicit[0])
         self._document.places[path] = Place(mark, key, flow, plain)
         if isinstance(event, yaml.MappingStartEvent):
-            return self._mapping(path, bool(event.flow_style), depth)
+            return self._mapping(path, flow=bool(event.flow_style), depth=depth)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(path, flow=bool(event.flow_style), depth=depth)
         return _scalar(event.value, plain=plain) if isinstance(event, yaml.ScalarEvent) else None
 
-    def _mapping(self, path: Path_, flow: bool, depth: int) -> dict[str, object]:
+    def _mapping(self, path: Path_, *, flow: bool, depth: int) -> dict[str, object]:
         found: dict[str, object] = {}
         first: dict[str, Mark] = {}
         while not isinstance(self._loader.peek_event(), yaml.MappingEndEvent):

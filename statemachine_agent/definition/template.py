@@ -154,7 +154,9 @@ def _scalar(name: str, value: object) -> str:
         case float():
             return str(int(value)) if value.is_integer() else repr(value)
         case _:
-            raise TemplateError(f"`{name}` is not a single value", hint="only text, numbers and booleans fill placeholders")
+            raise TemplateError(
+                f"`{name}` is not a single value", hint="only text, numbers and booleans fill placeholders"
+            )
 
 
 def variables_in(text: str) -> list[str]:

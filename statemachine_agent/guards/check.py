@@ -83,7 +83,10 @@ def guard_places(machine: MachineDefinition) -> dict[str, set[str | None]]:
             use(name, call, frozenset())
     for name in machine.success:
         use(name, None, frozenset())
-    for name, guard in machine.guards.items():  # unused ones are warned of elsewhere; their text is checked all the same
+    for (
+        name,
+        guard,
+    ) in machine.guards.items():  # unused ones are warned of elsewhere; their text is checked all the same
         if isinstance(guard, str) and name not in places and "call." not in guard:
             places[name] = {None}
     return places
@@ -201,7 +204,9 @@ def _enums(document: Document, path: Path_, checked: Checked) -> list[Fault]:
             if literal not in field.enum:
                 message = f"`{where}.{comparison.field}` is never `{literal}`"
                 faults.append(
-                    document.fault(path, message, did_you_mean(str(literal), map(str, field.enum)), offset=comparison.offset)
+                    document.fault(
+                        path, message, did_you_mean(str(literal), map(str, field.enum)), offset=comparison.offset
+                    )
                 )
     return faults
 
@@ -214,5 +219,3 @@ def untrusted_fields(checked: Checked) -> list[str]:
         if name in properties and properties[name].untrusted:
             found.append(f"{where}.{name}")
     return found
-
-

@@ -58,7 +58,7 @@ def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | 
         "effects": _objects({"tool": tool, "key": _TEXT, "status": status}),
         "approval": {"id": _TEXT, "tool": _TEXT, "status": _TEXT, "expires_at": _TEXT},
         "usage": _USAGE,
-        "visits": {name: _WHOLE for name in machine.states},
+        "visits": dict.fromkeys(machine.states, _WHOLE),
     }
     if call is None:
         roots["proposal"] = {"tool": _TEXT, "args": _object(_merged(writes))}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.errors import GuardError
 from statemachine_agent.guards import cel, syntax
+from statemachine_agent.text import shorten
 
 Data = Mapping[str, object]
 
@@ -76,4 +77,4 @@ def roots(text: str) -> set[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 120 else text[:119] + "…"
+    return shorten(text, 120)

@@ -43,9 +43,7 @@ class MessageTypes:
         self.known[name] = (path, properties)
         message = self._file.message_type.add(name=short)
         for number, (key, value) in enumerate(properties.items(), 1):
-            field = message.field.add(
-                name=key, number=number, label=_FIELD.LABEL_OPTIONAL, json_name=f"f{number}"
-            )
+            field = message.field.add(name=key, number=number, label=_FIELD.LABEL_OPTIONAL, json_name=f"f{number}")
             self._type(field, f"{path}.{key}", value)
         return name
 

@@ -40,7 +40,9 @@ async def decide(model_input: ModelInput) -> Proposal:
     while True:
         started = context.environment.monotonic()
         try:
-            async with context.environment.timeout(min(_LONGEST_CALL, seconds_left(context, observation.checkpoint.head))):
+            async with context.environment.timeout(
+                min(_LONGEST_CALL, seconds_left(context, observation.checkpoint.head))
+            ):
                 reply = await context.model.decide(prompt)
         except TimeoutError:
             failure = ModelUnavailableError("the model gave no answer in time")

@@ -349,6 +349,4 @@ class Draft:
 
 def action_of_proposal(proposal: Mapping[str, Any]) -> Action:
     """The action that a stored proposal stands for; its hash is computed anew, never read."""
-    return Action(
-        proposal["tool"], proposal["version"], proposal["args"], proposal["key"], proposal["policy_version"]
-    )
+    return Action(proposal["tool"], proposal["version"], proposal["args"], proposal["key"], proposal["policy_version"])

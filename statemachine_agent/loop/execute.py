@@ -80,7 +80,7 @@ async def _write(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
     observation = checked.proposal.observation
     checkpoint, action = observation.checkpoint, checked.action
     assert action is not None  # noqa: S101  a write has one
-    receipt, finding = await _known(observation.context, checkpoint, action)
+    receipt, finding = await _known(observation.context, action)
     if receipt is not None:
         return Outcome(authorised, checkpoint, receipt=receipt)
     if finding is None and not calls_left(observation.context, checkpoint.head, manifest.tool):
@@ -99,9 +99,7 @@ async def _write(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
     return Outcome(authorised, after, tuple(attempts), intended=True)
 
 
-async def _known(
-    context: Context, checkpoint: Checkpoint, action: Action
-) -> tuple[Mapping[str, Any] | None, Finding | None]:
+async def _known(context: Context, action: Action) -> tuple[Mapping[str, Any] | None, Finding | None]:
     """What the ledger says of this key: a receipt to answer with, or why nothing may be sent."""
     found = await context.store.effect_by_key(action.key)
     if found is None:
@@ -134,11 +132,17 @@ async def _precondition(
         text = f"the precondition could not be read: {getattr(outcome, 'detail', '')}"
         return looked_up, Finding("blocked", "precondition_unreadable", text)
     try:
-        holds = truth(f"{manifest.tool}.precondition", precondition.holds, {**data, "result": outcome.payload, **_now(observation)})
+        holds = truth(
+            f"{manifest.tool}.precondition",
+            precondition.holds,
+            {**data, "result": outcome.payload, **_now(observation)},
+        )
     except GuardError as problem:
         return looked_up, Finding("blocked", "precondition_unreadable", problem.message)
     if not holds:
-        return looked_up, Finding("blocked", precondition.reason, f"the precondition does not hold: {precondition.holds}")
+        return looked_up, Finding(
+            "blocked", precondition.reason, f"the precondition does not hold: {precondition.holds}"
+        )
     return looked_up, None
 
 
@@ -237,7 +241,9 @@ async def _ask_service(
     data = {"args": effect.args, "effect": {"key": effect.key, "tool": effect.tool}}
     looked_up = await _look_up(observation, lookup, reconcile.given, data)
     if isinstance(looked_up, Finding):
-        return Outcome(authorised, checkpoint, reconciled="failed", finding=Finding("failed", "in_doubt", looked_up.text))
+        return Outcome(
+            authorised, checkpoint, reconciled="failed", finding=Finding("failed", "in_doubt", looked_up.text)
+        )
     outcome = looked_up.attempts[-1].outcome
     if not isinstance(outcome, Ok):
         error_class = outcome.error_class if isinstance(outcome, Failed) else "unavailable"

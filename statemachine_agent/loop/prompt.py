@@ -45,7 +45,10 @@ def prompt(observation: Observation) -> ModelInput:
         brief=definition.brief or context.machine.definition.summary,
         tools=tuple(_tool(observation, definition, name) for name in observation.offered),
         unavailable={a.tool: a.text for a in observation.available if a.standing is Standing.HIDDEN},
-        quoted=(Quoted("input", "what the task was started with", checkpoint.task.input, "untrusted"), *_evidence(observation)),
+        quoted=(
+            Quoted("input", "what the task was started with", checkpoint.task.input, "untrusted"),
+            *_evidence(observation),
+        ),
         observation=feedback["text"] if feedback else None,
         remaining=remaining(context, checkpoint.head),
     )

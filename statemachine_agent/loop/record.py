@@ -182,9 +182,7 @@ def _called(draft: Draft, outcome: Outcome) -> None:
         draft.set_head(output=one_line(outcome.finding.text, 1000))
         draft.fire_outcome(f"{event}.{manifest.tool}", reason=outcome.finding.error_class)
         return
-    evidence = call_rows(
-        draft, manifest, checked.args, outcome.attempts, purpose="call", effect_key=key
-    )
+    evidence = call_rows(draft, manifest, checked.args, outcome.attempts, purpose="call", effect_key=key)
     if manifest.is_read:
         draft.count_call(manifest.tool)
     last = outcome.attempts[-1].outcome

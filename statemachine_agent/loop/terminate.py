@@ -1,5 +1,7 @@
-"""Phase 8: is it over. Denial and success are the chart's; here budgets are asked again, progress is judged, and what was
-remembered while an effect was open is done. It must not call anything.
+"""Phase 8: is it over.
+
+Denial and success are the chart's; here budgets are asked again, progress is judged, and what was remembered while an
+effect was open is done. It must not call anything.
 """
 
 from __future__ import annotations

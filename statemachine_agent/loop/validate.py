@@ -98,7 +98,9 @@ def _tool(proposal: Proposal, decision: Decision, call: ToolCall) -> CheckedCall
     if standing.standing is Standing.HIDDEN:
         return _refused(CheckedCall(proposal, decision, manifest, call_id=call.id), standing.text)
     try:
-        values = references.fill(pinned, references.MACHINE_ROOTS, reference_data(observation.context, observation.checkpoint))
+        values = references.fill(
+            pinned, references.MACHINE_ROOTS, reference_data(observation.context, observation.checkpoint)
+        )
     except references.UnresolvedError as problem:
         return _refused(CheckedCall(proposal, decision, manifest, call_id=call.id), str(problem), "unresolved")
     args, faults = checked_arguments(manifest, {**call.args, **values})

@@ -187,7 +187,8 @@ def _control(call: ToolCall) -> Decision | InvalidDecision:
     text = call.args.get(name)
     if set(call.args) != {name} or not isinstance(text, str) or not text.strip() or len(text) > MAX_TEXT:
         return InvalidDecision(
-            "malformed_arguments", f"`{call.tool}` takes `{name}`: a text of at most {MAX_TEXT} characters, and nothing else"
+            "malformed_arguments",
+            f"`{call.tool}` takes `{name}`: a text of at most {MAX_TEXT} characters, and nothing else",
         )
     match call.tool:
         case "finish":

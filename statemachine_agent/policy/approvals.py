@@ -14,9 +14,9 @@ from statemachine_agent.definition.people import People
 from statemachine_agent.errors import RefusedError
 from statemachine_agent.policy.action import Action
 from statemachine_agent.policy.identity import Identity
-from statemachine_agent.times import time_text
 from statemachine_agent.records import Approval, ApprovalStatus
 from statemachine_agent.text import one_line
+from statemachine_agent.times import time_text
 
 
 class NotEntitledError(RefusedError):
@@ -61,13 +61,19 @@ def has_expired(approval: Approval, now: datetime) -> bool:
 
 def check_answerable(approval: Approval, now: datetime) -> None:
     """RefusedError where the request takes no answer any more."""
-    if approval.status is ApprovalStatus.EXPIRED or (approval.status is ApprovalStatus.OPEN and has_expired(approval, now)):
+    if approval.status is ApprovalStatus.EXPIRED or (
+        approval.status is ApprovalStatus.OPEN and has_expired(approval, now)
+    ):
         raise RefusedError(
-            f"the request expired at {approval.expires_at}: too late", hint="resume the task; it goes its way", reason="too_late"
+            f"the request expired at {approval.expires_at}: too late",
+            hint="resume the task; it goes its way",
+            reason="too_late",
         )
     if approval.status is not ApprovalStatus.OPEN:
         raise RefusedError(
-            f"the request was answered before: it is {approval.status}", hint="an answer is final", reason="already_answered"
+            f"the request was answered before: it is {approval.status}",
+            hint="an answer is final",
+            reason="already_answered",
         )
 
 
@@ -81,7 +87,9 @@ def check_entitled(approval: Approval, identity: Identity, people: People, start
         )
     if identity.id == starter:
         raise NotEntitledError(
-            f"`{shown}` started the task, and nobody approves for themselves", hint="ask somebody else", reason="own_task"
+            f"`{shown}` started the task, and nobody approves for themselves",
+            hint="ask somebody else",
+            reason="own_task",
         )
     if any(answer["by"] == identity.id for answer in approval.answers):
         raise NotEntitledError(

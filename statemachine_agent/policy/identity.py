@@ -34,7 +34,7 @@ def establish(claim: str | None, how: str, environment: Environment) -> Identity
         if claim not in (None, user):
             raise RefusedError(
                 f"you are `{user}` here, not `{one_line(claim or '', 60)}`",
-                hint="identities are established by the operating system (`identity = \"os\"` in the settings)",
+                hint='identities are established by the operating system (`identity = "os"` in the settings)',
                 reason="wrong_identity",
             )
         return Identity(user, "os")

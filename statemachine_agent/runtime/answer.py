@@ -120,10 +120,14 @@ def _check_may_settle(context: Context, checkpoint: Checkpoint, who: Identity) -
     if person is None:
         raise approvals.NotEntitledError(f"nobody is called `{one_line(who.id, 60)}`", reason="unknown_person")
     if who.id == checkpoint.task.actor["id"]:
-        raise approvals.NotEntitledError("nobody settles what they started", hint="ask somebody else", reason="own_task")
+        raise approvals.NotEntitledError(
+            "nobody settles what they started", hint="ask somebody else", reason="own_task"
+        )
     if SETTLE_SCOPE not in person.scopes:
         raise approvals.NotEntitledError(
-            f"`{one_line(who.id, 60)}` lacks the scope {SETTLE_SCOPE}", hint="ask somebody who has it", reason="wrong_role"
+            f"`{one_line(who.id, 60)}` lacks the scope {SETTLE_SCOPE}",
+            hint="ask somebody who has it",
+            reason="wrong_role",
         )
 
 

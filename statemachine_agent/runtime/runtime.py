@@ -122,8 +122,17 @@ class Runtime:
         transaction, _ = draft.finish()
         created = await self.store.create(
             NewTask(
-                task.id, task.trace_id, machine, task.machine_version, compiled.hash, texts_of(compiled), who,
-                task.input, spec, task.started_at, transaction,
+                task.id,
+                task.trace_id,
+                machine,
+                task.machine_version,
+                compiled.hash,
+                texts_of(compiled),
+                who,
+                task.input,
+                spec,
+                task.started_at,
+                transaction,
             )  # fmt: skip
         )
         self._emit(Event("committed", task.id, {"transaction": transaction, "checkpoint": created}))
@@ -139,10 +148,10 @@ class Runtime:
     async def resume(self, task_id: str) -> Checkpoint:
         """Recover, fire the timers that are due, and run on until the task ends or waits."""
         async with self._leased(task_id) as (context, checkpoint):
-            context = replace(context, model=self._model_of(checkpoint))
-            checkpoint = await recover(context, checkpoint)
-            checkpoint = await fire_timers(context, checkpoint)
-            return await drive(context, checkpoint, self._stop)
+            working = replace(context, model=self._model_of(checkpoint))
+            recovered = await recover(working, checkpoint)
+            ready = await fire_timers(working, recovered)
+            return await drive(working, ready, self._stop)
 
     async def status(self, task_id: str) -> Checkpoint:
         """The task as it stands."""
@@ -192,8 +201,7 @@ class Runtime:
         await self.store.request_cancel(checkpoint.task.no, {"by": who.id, "established": who.established})
         try:
             async with self._leased(task_id) as (context, checkpoint):
-                checkpoint = await recover(context, checkpoint)
-                draft = Draft(context, checkpoint, "cancel")
+                draft = Draft(context, await recover(context, checkpoint), "cancel")
                 draft.leave("exit.cancel", "cancelled")
                 transaction, after = draft.finish()
                 await commit(context, transaction, after)

@@ -36,8 +36,11 @@ WRITE_MODES = frozenset(
 
 @dataclass(frozen=True)
 class Fault:
-    """A mode, the requests it hits (``on``: "write" for POST, "read" for GET and HEAD), how many of them are still
-    to be hit (``times``; None: until cleared) and, for the slow modes, the wait in seconds."""
+    """A way of going wrong, and which requests it hits.
+
+    ``on``: "write" for POST, "read" for GET and HEAD; ``times``: how many are still to be hit (None: until cleared);
+    ``seconds``: the wait of the slow modes.
+    """
 
     mode: str
     on: str

@@ -39,9 +39,9 @@ class RequestLog:
             )
 
     def all(self) -> list[Json]:
-        """Every request: ``number``, ``at`` (UTC), ``method``, ``path`` (with its query), ``key``, ``body``,
-        ``status`` and ``fault``.
+        """Every request, as a mapping.
 
+        Its keys: ``number``, ``at`` (UTC), ``method``, ``path`` (with its query), ``key``, ``body``, ``status``, ``fault``.
         ``body`` is the JSON value, the text where it was not JSON, null where there was none. ``status`` is a number,
         ``"dropped"``, or null while the request is being served and for ever if the service was killed during it.
         """

@@ -14,8 +14,6 @@ from typing import Any
 
 from statemachine_agent.canonical import canonical, digest
 from statemachine_agent.errors import StoreError
-from statemachine_agent.store import payloads
-from statemachine_agent.times import time_of, time_text
 from statemachine_agent.records import (
     Approval,
     ApprovalRow,
@@ -33,6 +31,8 @@ from statemachine_agent.records import (
     TransitionRow,
     Usage,
 )
+from statemachine_agent.store import payloads
+from statemachine_agent.times import time_of, time_text
 
 
 def json_text(value: object) -> str:
@@ -115,8 +115,13 @@ def head_hash(head: Head) -> bytes:
     return bytes.fromhex(
         digest(
             {
-                "version": head.version, "status": str(head.status), "reason": head.reason, "steps": head.steps,
-                "configuration": list(head.configuration), "proposal": head.proposal, **head_json(head),
+                "version": head.version,
+                "status": str(head.status),
+                "reason": head.reason,
+                "steps": head.steps,
+                "configuration": list(head.configuration),
+                "proposal": head.proposal,
+                **head_json(head),
             }  # fmt: skip
         )
     )

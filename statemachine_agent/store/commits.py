@@ -15,10 +15,10 @@ from typing import Any
 from statemachine_agent.canonical import canonical
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StaleVersionError, StoreError
+from statemachine_agent.records import Approval, Effect, Head, Lease, NewTask, Row, Timer, Transaction
 from statemachine_agent.store import leases, payloads
 from statemachine_agent.store.codec import chained, columns_of, head_hash, head_json, json_text
 from statemachine_agent.store.port import KeyTakenError
-from statemachine_agent.records import Approval, Effect, Head, Lease, NewTask, Row, Timer, Transaction
 from statemachine_agent.store.schema import ROW_BITS
 from statemachine_agent.times import time_text
 
@@ -54,7 +54,9 @@ def create(connection: sqlite3.Connection, new: NewTask) -> int:
     )
     first = new.first
     root = sha256(
-        canonical([new.id, new.machine, new.definition_hash, new.actor, new.input, new.model, time_text(new.started_at)])
+        canonical(
+            [new.id, new.machine, new.definition_hash, new.actor, new.input, new.model, time_text(new.started_at)]
+        )
     ).digest()
     cursor = connection.execute(
         "INSERT INTO task (id, trace_id, machine, machine_version, definition_hash, actor, actor_id, tenant, input_hash,"
@@ -117,7 +119,9 @@ def _write(connection: sqlite3.Connection, log: _Log, transaction: Transaction, 
 
 def _put_head(connection: sqlite3.Connection, log: _Log, head: Head, now: datetime) -> None:
     if head.version != log.version:
-        raise StoreError(f"the head of version {head.version} was given for version {log.version}", reason="programming")
+        raise StoreError(
+            f"the head of version {head.version} was given for version {log.version}", reason="programming"
+        )
     proposal = None if head.proposal is None else payloads.put(connection, head.proposal)
     connection.execute(
         "UPDATE task SET version = ?, status = ?, reason = ?, configuration = ?, steps = ?, head = ?, proposal_hash = ?,"
@@ -142,8 +146,8 @@ def _put_effect(connection: sqlite3.Connection, task_no: int, effect: Effect, no
             " at = excluded.at",
             (
                 task_no, effect.key, effect.tool, str(effect.status), effect.action_hash,
-                payloads.put(connection, effect.args), effect.proposed_in, effect.attempt, receipt, effect.approval_id, effect.reason,
-                time_text(effect.at or now),
+                payloads.put(connection, effect.args), effect.proposed_in, effect.attempt, receipt,
+                effect.approval_id, effect.reason, time_text(effect.at or now),
             ),
         )  # fmt: skip
     except sqlite3.IntegrityError as problem:

@@ -11,13 +11,17 @@ from datetime import datetime, timedelta
 
 from statemachine_agent.environment import Environment, ProcessIdentity
 from statemachine_agent.errors import LeaseLostError, TaskHeldError
-from statemachine_agent.store.codec import json_text
 from statemachine_agent.records import Lease
+from statemachine_agent.store.codec import json_text
 from statemachine_agent.times import time_of, time_text
 
 
 def claim(
-    connection: sqlite3.Connection, environment: Environment, task: tuple[int, str], owner: ProcessIdentity, seconds: float
+    connection: sqlite3.Connection,
+    environment: Environment,
+    task: tuple[int, str],
+    owner: ProcessIdentity,
+    seconds: float,
 ) -> Lease:
     """Take the lease of task (number, id); TaskHeldError while its owner lives and its time has not run out."""
     task_no, task_id = task

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statemachine_agent.errors import StoreError, UnknownTaskError
+from statemachine_agent.records import Approval, Checkpoint, Effect, Evidence, Task, Timer
 from statemachine_agent.store import payloads
 from statemachine_agent.store.codec import approval_of, effect_of, head_of
-from statemachine_agent.records import Approval, Checkpoint, Effect, Evidence, Task, Timer
 from statemachine_agent.store.schema import ROW_BITS
 from statemachine_agent.times import time_of
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from statemachine_agent.environment import Environment, ProcessIdentity
+from statemachine_agent.records import Approval, Checkpoint, Effect, Lease, NewTask, Row, Transaction
 from statemachine_agent.store import commits, leases, opening, reading
 from statemachine_agent.store.codec import json_text
-from statemachine_agent.records import Approval, Checkpoint, Effect, Lease, NewTask, Row, Transaction
 from statemachine_agent.store.writer import Writer, as_store_error
 
 T = TypeVar("T")
@@ -85,7 +85,8 @@ class SqliteStore:
         """Ask whoever works on the task to cancel it."""
         await self._write(
             lambda connection: connection.execute(
-                "UPDATE task SET cancel_requested = ? WHERE no = ? AND cancel_requested IS NULL", (json_text(who), task_no)
+                "UPDATE task SET cancel_requested = ? WHERE no = ? AND cancel_requested IS NULL",
+                (json_text(who), task_no),
             )
         )
 
@@ -116,7 +117,9 @@ class SqliteStore:
         """True where somebody asked for the task to be cancelled."""
         return self._read(
             lambda connection: bool(
-                connection.execute("SELECT cancel_requested IS NOT NULL FROM task WHERE no = ?", (task_no,)).fetchone()[0]
+                connection.execute("SELECT cancel_requested IS NOT NULL FROM task WHERE no = ?", (task_no,)).fetchone()[
+                    0
+                ]
             )
         )
 

@@ -137,7 +137,9 @@ def as_store_error(problem: BaseException) -> BaseException:
         return problem
     text = str(problem)
     if "full" in text:
-        return StoreError("the disk is full: nothing was written", hint="free some space, then resume", reason="disk_full")
+        return StoreError(
+            "the disk is full: nothing was written", hint="free some space, then resume", reason="disk_full"
+        )
     if "readonly" in text or "read-only" in text:
         return StoreError("the store cannot be written to", hint="check the rights of the file and its folder")
     if "locked" in text:

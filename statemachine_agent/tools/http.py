@@ -44,7 +44,7 @@ class HttpBinding:
 
         http = manifest.binding.http
         assert http is not None  # noqa: S101  chosen by the caller
-        prepared = self._prepare(httpx, manifest, http, request)
+        prepared = self._prepare(httpx, http, request)
         sent = False
 
         async def trace(event: str, _info: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ class HttpBinding:
             )
         return self._clients[kept]
 
-    def _prepare(self, httpx: Any, manifest: ToolManifest, http: Http, request: ToolRequest) -> Any:
+    def _prepare(self, httpx: Any, http: Http, request: ToolRequest) -> Any:
         """The request, ready to go; whatever is wrong with it is found before anything is sent."""
         template = http.template
         try:
@@ -97,7 +97,9 @@ class HttpBinding:
         try:
             return httpx.Request(http.method, url, headers=headers, content=content)
         except (httpx.InvalidURL, ValueError, TypeError, UnicodeError) as problem:
-            raise NotSentError(f"the request cannot be made: {one_line(str(problem))}", reason="invalid_argument") from None
+            raise NotSentError(
+                f"the request cannot be made: {one_line(str(problem))}", reason="invalid_argument"
+            ) from None
 
     def _check_host(self, url: str) -> None:
         parts = urlsplit(url)
@@ -105,7 +107,9 @@ class HttpBinding:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         if not {host, f"{host}:{port}"} & self._reach.hosts:
             raise NotSentError(
-                f"the host {host}:{port} is not in the list", hint="add it to `hosts` in the settings", reason="host_not_allowed"
+                f"the host {host}:{port} is not in the list",
+                hint="add it to `hosts` in the settings",
+                reason="host_not_allowed",
             )
 
 

@@ -22,7 +22,6 @@ from statemachine_agent.tools.outcome import (
     Failed,
     LostError,
     NotSentError,
-    Ok,
     Outcome,
     RefusedByServiceError,
     Unknown,

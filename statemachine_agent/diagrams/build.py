@@ -1,0 +1,261 @@
+"""A compiled machine → its picture, drawn from the transitions that are executed and from nothing else.
+
+It must not know any output, and it holds no transition of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from statemachine_agent.chart.compile import CompiledMachine
+from statemachine_agent.chart.transitions import WORKING, Transition
+from statemachine_agent.definition.machine import (
+    ApprovalState,
+    CallState,
+    ChooseState,
+    ReconcileState,
+    State,
+    WaitState,
+)
+from statemachine_agent.definition.names import CONTROLS, ENDS
+from statemachine_agent.diagrams import words
+from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Line, Node, Picture, Tool, Trail
+from statemachine_agent.errors import UsageError
+
+
+def picture_of(machine: CompiledMachine, trail: Trail | None = None) -> Picture:
+    """The picture of `machine`, with the way of one task where a trail is given."""
+    return _Builder(machine, trail or Trail(())).picture()
+
+
+@dataclass
+class _Builder:
+    machine: CompiledMachine
+    trail: Trail
+    kinds: dict[str, str] = field(init=False)
+    lines: dict[int, Line] = field(init=False)
+    path: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kinds = {name: state.kind for name, state in self.machine.definition.states.items()}
+        transitions = self.machine.chart.transitions
+        self.lines = {line.transition.index: line for line in _lines(transitions, self.kinds)}
+        self.path = _main_line(self.machine.chart.initial[0], [t for t in transitions if _drawn(t)])
+        self._check_trail()
+
+    def _check_trail(self) -> None:
+        hint = "draw a task with the machine version that it pinned"
+        for name in self.trail.current:
+            if name not in self.kinds and name not in ENDS:
+                raise UsageError(f"the task is in `{name}`, which is no state of `{self.machine.name}`", hint=hint)
+        for source, target in self.trail.moves:
+            if not self._between(source, target):
+                raise UsageError(
+                    f"the task went from `{source}` to `{target}`: `{self.machine.name}` has no such transition", hint=hint
+                )
+
+    def _between(self, source: str, target: str) -> list[Transition]:
+        """All transitions from `source` to `target`, exits among them."""
+        sources = {source, WORKING} if source in self.kinds else {source}
+        return [t for t in self.machine.chart.transitions if t.source in sources and t.target == target]
+
+    def picture(self) -> Picture:
+        definition = self.machine.definition
+        edges = self._edges()
+        return Picture(
+            name=definition.machine,
+            version=definition.version,
+            summary=words.clean(definition.summary),
+            limits=words.limits(definition.limits),
+            guards=tuple(
+                (name, words.clean(guard if isinstance(guard, str) else words.together(guard)))
+                for name, guard in definition.guards.items()
+            ),
+            nodes=tuple(self._node(name, state) for name, state in definition.states.items()),
+            ends=self._ends(edges),
+            edges=edges,
+            exits=_exits(self.machine.chart.transitions, tuple(definition.states)),
+        )
+
+    # ------------------------------------------------------------ arrows and ends
+
+    def _edges(self) -> tuple[Edge, ...]:
+        found: dict[tuple[str, str], list[Line]] = {}
+        for t in self.machine.chart.transitions:
+            if _drawn(t):
+                found.setdefault((t.source, t.target or ""), []).append(self.lines[t.index])
+        for way in self.trail.moves:
+            if way not in found:  # the task left by an exit: for once it is drawn, beside the note that tells of it
+                found[way] = [self.lines[t.index] for t in self._between(*way)]
+        steps = set(zip(self.path, self.path[1:], strict=False))
+        return tuple(
+            Edge(source, target, tuple(lines), (source, target) in steps, self.trail.moves.get((source, target), 0))
+            for (source, target), lines in found.items()
+        )
+
+    def _ends(self, edges: Iterable[Edge]) -> tuple[End, ...]:
+        shown = {edge.target for edge in edges} | set(self.trail.current)
+        success = self.machine.definition.success
+        only = (f"only while {words.listed(success)}",) if success else ()
+        return tuple(
+            End(name, only if name == "SUCCEEDED" else (), name in self.trail.current) for name in ENDS if name in shown
+        )
+
+    # ------------------------------------------------------------ states
+
+    def _node(self, name: str, state: State) -> Node:
+        inside = [
+            self.lines[t.index]
+            for t in self.machine.chart.transitions
+            if t.source == name and not _drawn(t) and not _is_exit(t)
+        ]
+        tools = self._tools(state, inside)
+        told = {t.index for tool in tools for t in (*tool.stays, *(line.transition for line in tool.lines))}
+        return Node(
+            name=name,
+            kind=state.kind,
+            word=words.KINDS[state.kind],
+            facts=self._facts(state),
+            brief=words.clean(state.brief or "") if isinstance(state, ChooseState) else "",
+            tools=tools,
+            lines=tuple(line for line in inside if line.transition.index not in told),
+            initial=(name,) == self.machine.chart.initial,
+            current=name in self.trail.current,
+            main=name in self.path,
+        )
+
+    def _tools(self, state: State, inside: Sequence[Line]) -> tuple[Tool, ...]:
+        match state:
+            case ChooseState():
+                return tuple(self._choice(tool, words.pins(choice.pinned), inside) for tool, choice in state.choose.items())
+            case CallState():
+                given = (("arguments", "the accepted proposal"),) if state.given == "proposal" else words.pins(state.given)
+                return (Tool(state.call, self._effect(state.call), given),)
+            case ReconcileState():
+                return (Tool(state.reconcile, self._effect(state.reconcile)),)
+            case ApprovalState():
+                return (Tool(state.approval.of, self._effect(state.approval.of)),)
+            case _:
+                return ()
+
+    def _choice(self, tool: str, pinned: tuple[tuple[str, str], ...], inside: Sequence[Line]) -> Tool:
+        own = [line for line in inside if line.transition.event.partition(".")[2] == tool]
+        silent = [line for line in own if line.transition.kind == "stay" and not line.transition.guards]
+        effect = self._effect(tool)
+        use = "proposed, not run" if effect in ("write", "irreversible") else "stays here" if silent else ""
+        loud = [line for line in own if line not in silent]
+        return Tool(tool, effect, pinned, use, tuple(loud), tuple(line.transition for line in silent))
+
+    def _effect(self, tool: str) -> str:
+        manifest = self.machine.tools.get(tool)
+        return "control" if tool in CONTROLS or manifest is None else manifest.effect
+
+    def _facts(self, state: State) -> tuple[str, ...]:
+        match state:
+            case CallState():
+                return self._checks(state.call)
+            case ReconcileState():
+                manifest = self.machine.tools.get(state.reconcile)
+                if manifest is None or manifest.reconciler is None:
+                    return ("sends the same request with the same key again",)
+                return (f"asks {manifest.reconciler.tool} by the effect's key",)
+            case ApprovalState():
+                return (*self._roles(state), f"expires after {words.duration(state.approval.expires)}")
+            case WaitState():
+                many = f", at most {state.wait.at_most} times" if state.wait.at_most else ""
+                return (f"for {words.duration(state.wait.duration)}{many}",)
+            case _:
+                return ()
+
+    def _checks(self, tool: str) -> tuple[str, ...]:
+        manifest, limit = self.machine.tools.get(tool), self.machine.at_most(tool)
+        found = [f"first checks {manifest.precondition.tool}"] if manifest and manifest.precondition else []
+        return tuple(found + ([f"at most {limit} calls in a task"] if limit else []))
+
+    def _roles(self, state: ApprovalState) -> tuple[str, ...]:
+        """Who must agree: as the machine says, and as the rules of the tool's manifest add."""
+        manifest = self.machine.tools.get(state.approval.of)
+        own = state.approval.by or ()
+        rules = (manifest.approval or ()) if manifest else ()
+        more = dict.fromkeys(role for rule in rules for role in rule.by if role not in own)
+        found = [f"by {words.listed(own)}"] if own else []
+        if more:
+            also = "also " if own else ""
+            found.append(f"{also}by {words.listed(more)} where a rule of {state.approval.of} asks for it")
+        return tuple(found)
+
+
+def _is_exit(t: Transition) -> bool:
+    return t.implied and t.event.startswith("exit.")
+
+
+def _drawn(t: Transition) -> bool:
+    """True for what is an arrow: all that leads somewhere but the exits and the implied `cannot_continue`."""
+    return t.target is not None and not _is_exit(t) and not (t.implied and t.event == "call.cannot_continue")
+
+
+def _lines(transitions: Iterable[Transition], kinds: dict[str, str]) -> Iterable[Line]:
+    """Every transition in words, knowing its place in the list that it belongs to."""
+    lists: dict[tuple[str, str], list[Transition]] = {}
+    for t in transitions:
+        lists.setdefault((t.source, t.event), []).append(t)
+    for (source, _), rows in lists.items():
+        asking = [t for t in rows if t.when or t.unless]
+        # of one condition and "otherwise" nobody needs to be told the order
+        numbered = len({(t.when, t.unless) for t in asking}) > 1 and any(t.target for t in asking)
+        order = 0
+        before: Transition | None = None
+        for t in rows:
+            through = before is not None and bool(before.success) and not t.success
+            order += 0 if through else 1
+            on = words.happened(t, kinds.get(source, ""))
+            asked = ", ".join(p for p in (words.condition(t), "unless success" if through else "") if p)
+            rest = "otherwise" if order > 1 and not (t.when or t.unless) else ""
+            text = ", ".join(p for p in (rest, asked) if p)
+            yield Line(t, on, text, order if numbered else None, words.notes(t))
+            before = t
+
+
+def _main_line(initial: str, drawn: Iterable[Transition]) -> list[str]:
+    """The way to SUCCEEDED that takes the author's first row wherever it can; empty where none leads there."""
+    ahead: dict[str, list[str]] = {}
+    for t in drawn:
+        if not t.implied and t.target and (t.target == "SUCCEEDED" or t.target not in ENDS):
+            ahead.setdefault(t.source, []).append(t.target)
+    path, left, seen = [initial], [iter(ahead.get(initial, []))], {initial}
+    while path and path[-1] != "SUCCEEDED":
+        step = next((target for target in left[-1] if target not in seen), None)
+        if step is None:
+            path.pop()
+            left.pop()
+        else:
+            seen.add(step)
+            path.append(step)
+            left.append(iter(ahead.get(step, [])))
+    return path
+
+
+def _exits(transitions: Iterable[Transition], states: tuple[str, ...]) -> tuple[Exits, ...]:
+    """The universal exits, those of the same states together, as the transitions tell."""
+    found: dict[tuple[str, str], list[Transition]] = {}
+    for t in transitions:
+        if _is_exit(t):
+            found.setdefault((t.event, t.target or ""), []).append(t)
+    groups: dict[tuple[str, ...], list[Exit]] = {}
+    for (event, target), same in found.items():
+        word = event.removeprefix("exit.").replace("_", " ")
+        groups.setdefault(tuple(t.source for t in same), []).append(Exit(word, target, tuple(same)))
+    shared = sorted(groups.items(), key=lambda group: group[0] != (WORKING,))
+    return tuple(Exits(_where(sources, states, exits), tuple(exits)) for sources, exits in shared)
+
+
+def _where(sources: tuple[str, ...], states: tuple[str, ...], exits: Iterable[Exit]) -> str:
+    if sources == (WORKING,):
+        return "from every working state"
+    others = [s for s in states if s not in sources]
+    which = f"all but {words.listed(others)}" if others else "every state"
+    if len(others) > len(sources):
+        which = words.listed(sources)
+    budget = any(t.event == "exit.budget" for one in exits for t in one.transitions)
+    return f"where a budget runs ({which})" if budget else f"from {which}"

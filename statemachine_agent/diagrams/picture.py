@@ -1,0 +1,153 @@
+"""The picture of a machine as data: what every output draws, each transition in exactly one place of it.
+
+It must not know how a picture is made, nor DOT, Mermaid or Markdown. Texts are the author's own: each output escapes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from statemachine_agent.chart.transitions import Transition
+
+
+@dataclass(frozen=True)
+class Trail:
+    """Where a task is, and the way it went."""
+
+    #: the active states
+    current: tuple[str, ...]
+    #: how often it went from one state to another
+    moves: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One transition in words."""
+
+    transition: Transition
+    #: what happened: `ok`, `issue_refund proposed`
+    on: str
+    #: `when a and b`, `otherwise`, or nothing
+    condition: str = ""
+    #: its place among rows of which the first that holds is taken; None where the order says nothing
+    order: int | None = None
+    #: `reason policy`, `confirms issue_refund`
+    notes: tuple[str, ...] = ()
+
+    @property
+    def quiet(self) -> bool:
+        """True for what the author did not write."""
+        return self.transition.implied
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool or control choice of a state, and the rows that lead nowhere else."""
+
+    name: str
+    #: `read`, `write`, `irreversible`; `control` for what is no tool
+    effect: str
+    #: arguments that the machine fills, with what it fills in
+    pinned: tuple[tuple[str, str], ...] = ()
+    #: what the state does with it, in a word or two
+    use: str = ""
+    lines: tuple[Line, ...] = ()
+    #: transitions that only say "stay", told by `use`
+    stays: tuple[Transition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Node:
+    """A working state."""
+
+    name: str
+    kind: str
+    #: the kind for people: who decides here, or what happens
+    word: str
+    #: roles, expiry, duration, checks: short texts
+    facts: tuple[str, ...] = ()
+    brief: str = ""
+    tools: tuple[Tool, ...] = ()
+    #: rows that lead nowhere else and belong to no tool
+    lines: tuple[Line, ...] = ()
+    initial: bool = False
+    current: bool = False
+    #: on the way that the author's first rows take to SUCCEEDED
+    main: bool = False
+
+    @property
+    def transitions(self) -> tuple[Transition, ...]:
+        """The transitions that are shown inside."""
+        own = [line.transition for line in self.lines]
+        return tuple(own + [t for tool in self.tools for t in (*tool.stays, *(line.transition for line in tool.lines))])
+
+
+@dataclass(frozen=True)
+class End:
+    """A built-in end."""
+
+    name: str
+    facts: tuple[str, ...] = ()
+    current: bool = False
+
+
+@dataclass(frozen=True)
+class Edge:
+    """All transitions that are drawn from one state to another."""
+
+    source: str
+    target: str
+    lines: tuple[Line, ...]
+    #: on the main way
+    main: bool = False
+    #: how often the task of a trail went this way
+    visits: int = 0
+
+    @property
+    def quiet(self) -> bool:
+        """True where the author wrote none of it."""
+        return all(line.quiet for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Exit:
+    """One way out that many states have: an event, and where it leads."""
+
+    word: str
+    target: str
+    transitions: tuple[Transition, ...]
+
+
+@dataclass(frozen=True)
+class Exits:
+    """The exits of one set of states."""
+
+    where: str
+    exits: tuple[Exit, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All that a machine can do."""
+
+    name: str
+    version: int
+    summary: str
+    limits: tuple[str, ...]
+    #: each guard's name, with its text
+    guards: tuple[tuple[str, str], ...]
+    nodes: tuple[Node, ...]
+    ends: tuple[End, ...]
+    edges: tuple[Edge, ...]
+    exits: tuple[Exits, ...]
+
+    def transitions(self) -> Iterator[Transition]:
+        """Every transition as often as it is shown."""
+        for node in self.nodes:
+            yield from node.transitions
+        for edge in self.edges:
+            yield from (line.transition for line in edge.lines)
+        for group in self.exits:
+            for one in group.exits:
+                yield from one.transitions

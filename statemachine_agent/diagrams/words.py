@@ -1,0 +1,108 @@
+"""What the diagrams say: events, conditions, times and pinned arguments as short texts.
+
+It must not know where a text is shown; nothing is escaped here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from statemachine_agent.chart.transitions import Transition
+from statemachine_agent.definition.machine import Given, Limits
+from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.references import MACHINE_ROOTS, Reference, parse
+from statemachine_agent.text import one_line
+
+#: kinds of state, and who decides or what happens there
+KINDS = {
+    "choose": "the model chooses",
+    "route": "policy decides",
+    "call": "runs a tool",
+    "reconcile": "asks what happened",
+    "approval": "a person decides",
+    "wait": "waits",
+}
+
+_TEXT = 400  # longer than any text that a person reads on a picture
+_VALUE = 60
+
+
+def clean(text: str) -> str:
+    """A text of the author as one line, in which nothing is hidden."""
+    return one_line(text, _TEXT)
+
+
+def happened(transition: Transition, kind: str) -> str:
+    """What sets the transition off, in a state of that kind."""
+    verb, _, of = transition.event.partition(".")
+    if kind == "route":
+        return ""
+    if kind != "choose":
+        return verb
+    if verb == "call":
+        return of if of in CONTROLS else f"{of} proposed"
+    return "after a step" if verb == "then" else f"{of} {verb}"
+
+
+def condition(transition: Transition) -> str:
+    """What must hold for it: `when a and b`, `unless a and b`, `when success`."""
+    parts = [f"when {together(transition.when)}"] if transition.when else []
+    parts += [f"unless {together(transition.unless)}"] if transition.unless else []
+    parts += ["when success"] if transition.success else []
+    return ", ".join(parts)
+
+
+def notes(transition: Transition) -> tuple[str, ...]:
+    """What else follows from it."""
+    found = [f"reason {transition.reason}"] if transition.reason else []
+    found += [f"confirms {transition.confirms}"] if transition.confirms else []
+    return tuple(found)
+
+
+def together(names: Iterable[str], word: str = "and") -> str:
+    """`a, b and c`; with `and` between conditions every one is joined by it."""
+    return f" {word} ".join(names)
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *first, last = list(names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))
+
+
+def duration(time: timedelta) -> str:
+    """A duration as an author writes it: `2h`, `1h 30m`."""
+    rest = round(time / timedelta(milliseconds=1))
+    parts = []
+    for size, unit in _UNITS:
+        count, rest = divmod(rest, size)
+        parts += [f"{count}{unit}"] if count else []
+    return " ".join(parts) or "0s"
+
+
+def limits(given: Limits) -> tuple[str, ...]:
+    """The budgets of a task."""
+    return (
+        f"{given.steps:,} steps",
+        f"{duration(given.active_time)} active time",
+        f"{given.tokens:,} tokens",
+        f"{given.tool_calls:,} tool calls",
+        f"{given.cost_usd:.2f} USD",
+    )
+
+
+def pins(given: Mapping[str, Given]) -> tuple[tuple[str, str], ...]:
+    """Arguments that the machine fills: a reference as it stands, a literal as JSON."""
+    return tuple((name, _value(value)) for name, value in given.items())
+
+
+def _value(value: Given) -> str:
+    meant = parse(value, MACHINE_ROOTS)
+    if isinstance(meant, Reference):
+        return one_line(meant.text, _VALUE)
+    return one_line(json.dumps(meant.value, ensure_ascii=False, default=str), _VALUE)
