@@ -133,17 +133,19 @@ def of_end(end: End) -> str:
 
 def of_edge(edge: Edge) -> str:
     """What stands beside an arrow: a line or more for each transition."""
-    rows = [row(cell(_beside(line), 'ALIGN="LEFT" BALIGN="LEFT"')) for line in edge.lines]
+    gap = cell("", 'WIDTH="5"')  # the arrow runs along the label's left side
+    rows = [row(gap, cell(_beside(line), 'ALIGN="LEFT" BALIGN="LEFT"')) for line in edge.lines]
     if edge.visits:
-        rows.append(row(cell(font(f"× {edge.visits}", bold=True, size=12))))
+        rows.append(row(gap, cell(font(f"× {edge.visits}", bold=True, size=12))))
     return table(rows, 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1"')
 
 
 def _beside(line: Line) -> str:
-    order = f"{line.order}. " if line.order else ""
+    on = f"{line.order}. {line.on}".strip() if line.order else line.on
     asked = line.condition if line.condition == "otherwise" else f"[{line.condition}]" if line.condition else ""
-    text = " ".join(w for w in (f"{order}{line.on}".strip(), asked) if w)
-    shown = font(wrapped(text, _NARROW), color=GREY if line.quiet else INK)
+    whole = f"{on} {asked}".strip()
+    parts = [whole] if len(whole) <= _NARROW else [on, asked]
+    shown = font("".join(wrapped(part, _NARROW) for part in parts if part), color=GREY if line.quiet else INK)
     return shown + "".join(font(wrapped(note, _NARROW), color=GREY, size=10, italic=True) for note in line.notes)
 
 
