@@ -63,9 +63,9 @@ def resolve(value: Given, roots: frozenset[str], data: Mapping[str, object]) -> 
         return parsed.value
     found: object = data.get(parsed.root)
     for step in parsed.steps:
-        if (isinstance(found, Mapping) and step in found) or (
-            isinstance(found, Sequence) and not isinstance(found, str) and isinstance(step, int) and step < len(found)
-        ):
+        if isinstance(found, Mapping) and step in found:
+            found = found[step]
+        elif isinstance(found, list) and isinstance(step, int) and step < len(found):
             found = found[step]
         else:
             raise UnresolvedError(f"`{parsed.text}` is not there", hint=f"`{step}` was not found")
