@@ -16,7 +16,7 @@ from statemachine_agent.cli.options import (
     run_async,
 )
 from statemachine_agent.cli.output import compact, say, show_json, table
-from statemachine_agent.cli.running import summary
+from statemachine_agent.cli.rest import summary
 from statemachine_agent.records import Checkpoint
 
 

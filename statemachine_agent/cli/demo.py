@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from statemachine_agent.cli.live import Live, show_rest
+from statemachine_agent.cli.live import Live
 from statemachine_agent.cli.options import catalogue_of, reach_of, run_async, stoppable
 from statemachine_agent.cli.output import EXIT_CODES, compact, say
+from statemachine_agent.cli.rest import show_rest
 from statemachine_agent.definition.settings import Project, demo_settings, load_project
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import SmaError, UsageError

@@ -103,29 +103,3 @@ class Live:
                 say(f"move     {row.source} → {target}  [{row.event}]", indent=9)
             case _:
                 pass
-
-
-def show_rest(checkpoint: Checkpoint, prefix: str = "sma") -> None:
-    """Where a run came to rest, and what a person can do next."""
-    head, task = checkpoint.head, checkpoint.task
-    reason = f" ({head.reason})" if head.reason else ""
-    say(
-        f"task     {task.id}: {head.status}{reason}, version {head.version}, step {head.steps}, {head.usage.tokens:,} tokens"
-    )
-    if head.output:
-        say(f"         {one_line(head.output, 400)}")
-    for approval in checkpoint.approvals:
-        if str(approval.status) == "open":
-            say("waits    for a yes to exactly this action:")
-            say(f"{approval.tool} {compact(approval.shown['args'], 200)}", indent=11)
-            say(f"key      {approval.effect_key}", indent=11)
-            say(f"hash     {approval.action_hash}", indent=11)
-            say(f"because  {'; '.join(approval.shown['because']) or 'the machine asks'}", indent=11)
-            say(f"of       {', '.join(approval.roles)}, until {approval.expires_at}", indent=11)
-            say(f"approve  {prefix} approve {approval.id} --as WHO", indent=11)
-            say(f"then     {prefix} resume {task.id}", indent=11)
-    for timer in checkpoint.timers:
-        if timer.event.startswith("elapsed."):
-            say(f"waits    until {timer.due_at.isoformat()}, then: {prefix} resume {task.id}")
-    for effect in checkpoint.open_effects:
-        say(f"open     {effect.key} may have happened: `{prefix} effects --open`, `{prefix} resolve {task.id} KEY …`")

@@ -7,19 +7,20 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.settings import Project, demo_settings, load_project
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import SmaError, UsageError
-from statemachine_agent.models.spec import model_of
-from statemachine_agent.policy.identity import Identity, establish
-from statemachine_agent.runtime.runtime import Runtime
 from statemachine_agent.store.sqlite import SqliteStore
-from statemachine_agent.tools.request import Reach
+
+if TYPE_CHECKING:  # what only lists and shows does not pay for what runs
+    from statemachine_agent.definition.catalogue import Catalogue
+    from statemachine_agent.policy.identity import Identity
+    from statemachine_agent.runtime.runtime import Runtime
+    from statemachine_agent.tools.request import Reach
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -41,11 +42,15 @@ def project_of(context: click.Context) -> Project:
 
 def catalogue_of(project: Project) -> Catalogue:
     """All machines and manifests of the project."""
+    from statemachine_agent.definition.catalogue import Catalogue
+
     return Catalogue.read(project.machines, project.tools, project.people, frozenset(project.settings.variables))
 
 
 def reach_of(project: Project, variables: Mapping[str, str] | None = None) -> Reach:
     """What the tools of the project may use."""
+    from statemachine_agent.tools.request import Reach
+
     settings = project.settings
     return Reach(
         {**settings.variables, **(variables or {})},
@@ -66,6 +71,9 @@ def open_store(project: Project, db: str | None, *, create: bool = False) -> Sql
 @asynccontextmanager
 async def opened(project: Project, db: str | None, *, create: bool = False) -> AsyncIterator[Runtime]:
     """A runtime on the project's store."""
+    from statemachine_agent.models.spec import model_of
+    from statemachine_agent.runtime.runtime import Runtime
+
     environment = Environment()
     with open_store(project, db, create=create) as store:
         async with Runtime(
@@ -80,6 +88,8 @@ async def opened(project: Project, db: str | None, *, create: bool = False) -> A
 
 def identity_of(project: Project, claim: str | None) -> Identity:
     """Who is at the command line, established as the settings say."""
+    from statemachine_agent.policy.identity import establish
+
     return establish(claim, project.settings.identity, Environment())
 
 

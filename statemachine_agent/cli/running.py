@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from statemachine_agent.cli.live import Live, show_rest
+from statemachine_agent.cli.live import Live
 from statemachine_agent.cli.options import (
     Interrupted,
     db_option,
@@ -20,6 +20,7 @@ from statemachine_agent.cli.options import (
     stoppable,
 )
 from statemachine_agent.cli.output import EXIT_CODES, say, show_json
+from statemachine_agent.cli.rest import show_rest, summary
 from statemachine_agent.definition.schema import Properties
 from statemachine_agent.definition.settings import Project
 from statemachine_agent.errors import UsageError
@@ -97,36 +98,6 @@ def _finish(checkpoint: Checkpoint, *, as_json: bool, project: Project) -> int: 
     else:
         show_rest(checkpoint)
     return EXIT_CODES[checkpoint.head.status]
-
-
-def summary(checkpoint: Checkpoint) -> dict[str, Any]:
-    """A task in short, for programs."""
-    head = checkpoint.head
-    return {
-        "task": checkpoint.task.id,
-        "machine": checkpoint.task.machine,
-        "status": head.status,
-        "reason": head.reason,
-        "version": head.version,
-        "steps": head.steps,
-        "tokens": head.usage.tokens,
-        "configuration": head.configuration,
-        "output": head.output,
-        "approvals": [
-            {
-                "id": a.id,
-                "tool": a.tool,
-                "args": a.shown["args"],
-                "action_hash": a.action_hash,
-                "key": a.effect_key,
-                "roles": a.roles,
-                "expires_at": a.expires_at,
-            }
-            for a in checkpoint.approvals
-            if str(a.status) == "open"
-        ],
-        "open_effects": [e.key for e in checkpoint.open_effects],
-    }
 
 
 @click.command()

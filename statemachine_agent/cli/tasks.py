@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from statemachine_agent.cli.live import show_rest
 from statemachine_agent.cli.options import db_option, json_option, open_store, project_of, run_async
 from statemachine_agent.cli.output import compact, say, show_json, table
-from statemachine_agent.cli.running import summary
+from statemachine_agent.cli.rest import show_rest, summary
 from statemachine_agent.errors import UsageError
 from statemachine_agent.records import Checkpoint, Status
 from statemachine_agent.runtime.trace import trace_of

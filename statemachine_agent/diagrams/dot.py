@@ -1,4 +1,4 @@
-"""A picture → DOT source: which states stand where, and how arrows look.
+"""A picture → DOT source: which states and ends stand where, and how arrows look.
 
 It must not know machines or files, nor whether a program that draws DOT is there.
 """
@@ -11,47 +11,79 @@ import graphviz
 
 from statemachine_agent.chart.transitions import Transition
 from statemachine_agent.diagrams import labels
-from statemachine_agent.diagrams.picture import Edge, Picture
+from statemachine_agent.diagrams.picture import Edge, End, Node, Picture
 
-_FONT = "Helvetica"
+#: a name whose widths Graphviz knows; the SVG names further fonts (see `render`)
+FONT = "Helvetica"
+NOTE = "note"
+_MAIN = "main"
+_THICK, _THIN = "4", "1.5"
 
 
 def dot_of(picture: Picture) -> str:
-    """The DOT source; every node and arrow carries its transitions as classes `t0`, `t1` …, in SVG too."""
+    """The DOT source; every state and arrow carries its transitions as classes `t0`, `t1` …, in SVG too."""
     graph = graphviz.Digraph(picture.name)
     graph.attr(
-        rankdir="TB", fontname=_FONT, bgcolor="white", pad="0.3", nodesep="0.35", ranksep="0.35", labelloc="t",
-        label=f"<{labels.of_title(picture)}>",
+        rankdir="TB", fontname=FONT, bgcolor="white", pad="0.3", nodesep="0.35", ranksep="0.35",
+        labelloc="t", label=f"<{labels.of_title(picture)}>",
     )  # fmt: skip
-    graph.attr("node", fontname=_FONT, fontsize="11", shape="box", style="rounded,filled", margin="0.08,0.05")
-    graph.attr("edge", fontname=_FONT, fontsize="11", color=labels.GREY, arrowsize="0.8")
+    graph.attr("node", fontname=FONT, fontsize="11", shape="box", style="rounded,filled", margin="0.08,0.05")
+    graph.attr("edge", fontname=FONT, fontsize="11", arrowsize="0.8")
     for node in picture.nodes:
-        fill, border = labels.KINDS[node.kind]
-        graph.node(
-            node.name, f"<{labels.of_node(node)}>", fillcolor=fill, color=border, group="main" if node.main else "",
-            penwidth="4" if node.current else "1.5", **_class(node.transitions),
-        )  # fmt: skip
-    for end in picture.ends:
-        fill, border = labels.ENDS.get(end.name, labels.OTHER_END)
-        graph.node(
-            end.name, f"<{labels.of_end(end)}>", fillcolor=fill, color=border, peripheries="2",
-            penwidth="4" if end.current else "1.5", group="main" if end.name == "SUCCEEDED" else "",
-        )  # fmt: skip
+        _node(graph, node)
     for edge in picture.edges:
-        _edge(graph, edge)
+        _edge(graph, picture, edge)
+    _lonely_ends(graph, picture)
+    exits = (t for group in picture.exits for one in group.exits for t in one.transitions)
+    graph.node(NOTE, f"<{labels.of_note(picture)}>", shape="box", style="dashed", color=labels.GREY, **_class(exits, "note"))
     return str(graph.source)
 
 
-def _edge(graph: graphviz.Digraph, edge: Edge) -> None:
-    look = {"weight": "20", "penwidth": "2", "color": labels.INK} if edge.main else {}
-    if edge.target in labels.ENDS and edge.target != "SUCCEEDED":
-        look = {"color": labels.ENDS["FAILED"][1]}
+def _node(graph: graphviz.Digraph, node: Node) -> None:
+    fill, border = labels.KINDS[node.kind]
+    graph.node(
+        node.name, f"<{labels.of_node(node)}>", fillcolor=fill, color=border, group=_MAIN if node.main else "",
+        penwidth=_THICK if node.current else _THIN, **_class(node.transitions, node.kind),
+    )  # fmt: skip
+
+
+def _edge(graph: graphviz.Digraph, picture: Picture, edge: Edge) -> None:
+    """An arrow, and with it the end that it leads to: ends stand beside each state, so that no arrow crosses the page."""
+    target = edge.target
+    end = next((e for e in picture.ends if e.name == target), None)
+    if end is not None and target != "SUCCEEDED":
+        target = f"{edge.target}@{edge.source}"
+        _end(graph, target, end, current=end.current and (edge.visits > 0 or not _reached(picture, end)))
+    on_trail = any(e.visits for e in picture.edges)
+    look = {"color": labels.ENDS["FAILED"][1] if edge.target == "FAILED" else labels.GREY}
+    if edge.main:
+        look |= {"weight": "20"} | ({} if on_trail else {"penwidth": "2", "color": labels.INK})
     if edge.visits:
-        look |= {"penwidth": "4", "color": labels.INK}
+        look |= {"penwidth": _THICK, "color": labels.INK}
     elif edge.quiet:
         look |= {"style": "dotted"}
-    graph.edge(edge.source, edge.target, f"<{labels.of_edge(edge)}>", **look, **_class(t.transition for t in edge.lines))
+    graph.edge(edge.source, target, f"<{labels.of_edge(edge)}>", **look, **_class(x.transition for x in edge.lines))
 
 
-def _class(transitions: Iterable[Transition]) -> dict[str, str]:
-    return {"class": " ".join(f"t{t.index}" for t in transitions)}
+def _reached(picture: Picture, end: End) -> bool:
+    return any(edge.visits for edge in picture.edges if edge.target == end.name)
+
+
+def _lonely_ends(graph: graphviz.Digraph, picture: Picture) -> None:
+    """SUCCEEDED, which stands once and below all, and ends where a task is though no arrow leads there."""
+    targets = {edge.target for edge in picture.edges}
+    for end in picture.ends:
+        if end.name == "SUCCEEDED" or end.name not in targets:
+            _end(graph, end.name, end, current=end.current)
+
+
+def _end(graph: graphviz.Digraph, name: str, end: End, *, current: bool) -> None:
+    fill, border = labels.ENDS.get(end.name, labels.OTHER_END)
+    graph.node(
+        name, f"<{labels.of_end(end, current=current)}>", fillcolor=fill, color=border, peripheries="2",
+        group=_MAIN if end.name == "SUCCEEDED" else "", penwidth=_THICK if current else _THIN, **_class((), "end"),
+    )  # fmt: skip
+
+
+def _class(transitions: Iterable[Transition], kind: str = "") -> dict[str, str]:
+    return {"class": " ".join(([kind] if kind else []) + [f"t{t.index}" for t in transitions])}

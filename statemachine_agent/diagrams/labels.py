@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from statemachine_agent.diagrams.picture import Edge, End, Exits, Line, Node, Picture, Tool
 from statemachine_agent.text import visible
@@ -25,11 +25,13 @@ KINDS = {
 }
 ENDS = {"SUCCEEDED": ("#dcf5e1", "#1a7f37"), "FAILED": ("#fbe3e4", "#b3202c")}
 OTHER_END = ("#ffffff", "#424a53")
-EFFECTS = {"read": "#0b5cad", "write": "#b0400f", "irreversible": "#8c1a7d", "control": "#57606a"}
+EFFECTS = {"read": "#0b5cad", "write": "#b0400f", "irreversible": "#8c1a7d", "control": INK}
 
-_WIDTH = 52  # characters of a line inside a state
-_NARROW = 30  # and beside an arrow
+_WIDTH = 58  # characters of a line inside a state
+_NARROW = 34  # and beside an arrow
 _LEFT = '<BR ALIGN="LEFT"/>'
+_TABLE = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="2"'
+_TIGHT = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1"'
 
 
 def escape(text: str) -> str:
@@ -49,7 +51,7 @@ def font(content: str, *, color: str = INK, size: int | None = None, bold: bool 
 
 def wrapped(text: str, width: int = _WIDTH) -> str:
     """`text` escaped, in lines of at most `width` characters."""
-    return _LEFT.join(escape(line) for line in textwrap.wrap(text, width) or [""]) + _LEFT
+    return "".join(escape(line) + _LEFT for line in textwrap.wrap(text, width))
 
 
 def cell(content: str, attributes: str = 'ALIGN="LEFT"') -> str:
@@ -62,70 +64,72 @@ def row(*cells: str) -> str:
     return f"<TR>{''.join(cells)}</TR>"
 
 
-def table(rows: Iterable[str], attributes: str = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="2"') -> str:
+def table(rows: Iterable[str], attributes: str = _TABLE) -> str:
     """A table; Graphviz takes no empty one."""
     return f"<TABLE {attributes}>{''.join(rows) or row(cell(''))}</TABLE>"
 
 
 # ---------------------------------------------------------------- states and ends
 
+_WIDE = 'ALIGN="LEFT" BALIGN="LEFT" COLSPAN="3"'
+_GAP = "\N{NO-BREAK SPACE}" * 3
+_NOW = "● now"
+
 
 def of_node(node: Node) -> str:
     """The inside of a state: name and kind, then all that stays in it."""
     border = KINDS[node.kind][1]
-    name = font(escape(node.name), bold=True, size=13)
     start = font("start ► ", color=border, bold=True) if node.initial else ""
-    here = font("  ● now", color=border, bold=True) if node.current else ""
-    head = row(cell(start + name + here), cell(font(escape(node.word), color=border, bold=True), 'ALIGN="RIGHT"'))
-    body = [row(cell(font(wrapped(node.brief), italic=True, color=GREY), _WIDE))] if node.brief else []
+    now = font(f"{_GAP}{_NOW}", color=border, bold=True) if node.current else ""
+    name = start + font(escape(node.name), bold=True, size=13) + now
+    word = font(escape(node.word), color=border, bold=True)
+    rows = [row(cell(name), cell("", 'WIDTH="12"'), cell(word, 'ALIGN="RIGHT"'))]
+    if node.brief:
+        rows.append(row(cell(font(wrapped(node.brief), italic=True), _WIDE)))
     for tool in node.tools:
-        body += _tool(tool)
-    body += [row(cell(font(escape(fact), color=INK), _WIDE)) for fact in node.facts]
-    body += [row(cell(_self(line), _WIDE)) for line in node.lines]
-    return table([head, *body])
+        rows += _tool(tool)
+    rows += [row(cell(font(escape(fact)), _WIDE)) for fact in node.facts]
+    rows += [row(cell(_inside(line, line.on), _WIDE)) for line in node.lines]
+    return table(rows)
 
 
-_WIDE = 'ALIGN="LEFT" BALIGN="LEFT" COLSPAN="2"'
-
-
-def _tool(tool: Tool) -> Iterable[str]:
+def _tool(tool: Tool) -> Iterator[str]:
     color = EFFECTS[tool.effect]
     kind = "" if tool.effect == "control" else font(f"  {tool.effect}", color=color)
     pinned = "".join(
-        _LEFT + font(f"    {escape(name)} ← {escape(value)}", color=GREY, size=10) for name, value in tool.pinned
+        font(f"{_GAP}{escape(name)} ← {escape(value)}", size=10) + _LEFT for name, value in tool.pinned
     )
-    name = font(escape(tool.name), color=color, bold=True)
+    name = font(escape(tool.name), color=color, bold=True) + kind + _LEFT
     use = font(escape(tool.use), color=GREY, size=10)
-    yield row(cell(name + kind + pinned + _LEFT, 'ALIGN="LEFT" BALIGN="LEFT"'), cell(use, 'ALIGN="RIGHT" VALIGN="TOP"'))
+    yield row(cell(name + pinned, 'ALIGN="LEFT" BALIGN="LEFT"'), cell(""), cell(use, 'ALIGN="RIGHT" VALIGN="TOP"'))
     for line in tool.lines:
-        yield row(cell(_self(line, indent="    ", on=not line.transition.event.startswith("call.")), _WIDE))
+        on = "" if line.transition.event.startswith("call.") else line.on
+        yield row(cell(_inside(line, on, indent=_GAP), _WIDE))
 
 
-def _self(line: Line, indent: str = "", *, on: bool = True) -> str:
+def _inside(line: Line, on: str, indent: str = "") -> str:
     """A row that leads nowhere else, or one that the author did not write."""
     t = line.transition
     order = f"{line.order}. " if line.order else ""
-    what = "refused" if t.refuse is not None else f"→ {t.target}" if t.target else "stays"
-    first = " ".join(w for w in (f"{order}{line.on}" if on else order.strip(), line.condition) if w)
-    words = f"{first}: {what}" if first else what
-    if not on and t.refuse is not None:
-        words = " ".join(w for w in (order.strip(), what, line.condition) if w)
-    lines = textwrap.wrap(words, _WIDTH)
     if t.refuse is not None:
-        lines += textwrap.wrap(f"“{t.refuse}”", _WIDTH)
-    if line.notes:
-        lines[-1] += f" ({', '.join(line.notes)})"
-    text = _LEFT.join(indent + escape(x) for x in lines) + _LEFT
+        first = " ".join(word for word in (on, "refused", line.condition) if word)
+    else:
+        first = ", ".join(word for word in (on, line.condition) if word)
+        first += f" → {t.target}" if t.target else ": stays"
+    lines = textwrap.wrap(order + first, _WIDTH)
+    lines += textwrap.wrap(f"“{t.refuse}”", _WIDTH) if t.refuse is not None else []
+    lines[-1] += f" ({', '.join(line.notes)})" if line.notes else ""
+    text = "".join(indent + escape(part) + _LEFT for part in lines)
     return font(text, color=GREY if line.quiet else INK, size=10)
 
 
-def of_end(end: End) -> str:
+def of_end(end: End, *, current: bool) -> str:
     """The inside of an end."""
     _, border = ENDS.get(end.name, OTHER_END)
-    rows = [row(cell(font(escape(end.name), bold=True, color=border, size=13), 'ALIGN="CENTER"'))]
+    rows = [row(cell(font(escape(end.name), bold=True, color=border, size=12), 'ALIGN="CENTER"'))]
     rows += [row(cell(font(wrapped(fact, 40), size=10), 'ALIGN="CENTER"')) for fact in end.facts]
-    rows += [row(cell(font("● now", bold=True, color=border), 'ALIGN="CENTER"'))] if end.current else []
-    return table(rows)
+    rows += [row(cell(font(_NOW, bold=True, color=border), 'ALIGN="CENTER"'))] if current else []
+    return table(rows, _TIGHT)
 
 
 # ---------------------------------------------------------------- arrows and notes
@@ -136,36 +140,49 @@ def of_edge(edge: Edge) -> str:
     gap = cell("", 'WIDTH="5"')  # the arrow runs along the label's left side
     rows = [row(gap, cell(_beside(line), 'ALIGN="LEFT" BALIGN="LEFT"')) for line in edge.lines]
     if edge.visits:
-        rows.append(row(gap, cell(font(f"× {edge.visits}", bold=True, size=12))))
-    return table(rows, 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1"')
+        rows.append(row(gap, cell(font(f"× {edge.visits}", bold=True, size=13))))
+    return table(rows, _TIGHT)
 
 
 def _beside(line: Line) -> str:
-    on = f"{line.order}. {line.on}".strip() if line.order else line.on
-    asked = line.condition if line.condition == "otherwise" else f"[{line.condition}]" if line.condition else ""
-    whole = f"{on} {asked}".strip()
-    parts = [whole] if len(whole) <= _NARROW else [on, asked]
-    shown = font("".join(wrapped(part, _NARROW) for part in parts if part), color=GREY if line.quiet else INK)
-    return shown + "".join(font(wrapped(note, _NARROW), color=GREY, size=10, italic=True) for note in line.notes)
+    order = f"{line.order}. " if line.order else ""
+    asked = line.condition if line.condition in ("", "otherwise") else f"[{line.condition}]"
+    whole = f"{order}{line.on} {asked}".strip() if line.on else order + asked
+    parts = [whole] if len(whole) <= _NARROW or not line.on else [order + line.on, asked]
+    color = GREY if line.quiet else INK
+    shown = font("".join(wrapped(part, _NARROW) for part in parts), color=color)
+    return shown + "".join(font(wrapped(note, _NARROW), color=color, size=10, italic=True) for note in line.notes)
 
 
 def of_title(picture: Picture) -> str:
     """The heading."""
-    name = font(escape(picture.name), bold=True, size=20) + font(f"  version {picture.version}", color=GREY)
-    return table([row(cell(name, 'ALIGN="CENTER"')), row(cell(font(wrapped(picture.summary, 100)), 'ALIGN="CENTER"'))])
+    name = font(escape(picture.name), bold=True, size=20) + font(f"{_GAP}version {picture.version}", color=GREY)
+    summary = font(wrapped(picture.summary, 90).removesuffix(_LEFT))
+    return table([row(cell(name, 'ALIGN="CENTER"')), row(cell(summary, 'ALIGN="CENTER"')), row(cell("", 'HEIGHT="8"'))])
 
 
-def of_notes(picture: Picture) -> str:
-    """The one note: exits that are not drawn as arrows, and how to read what is."""
-    rows = [row(cell(font("Exits that are not drawn as arrows", bold=True)))]
-    rows += [row(cell(_exits(group))) for group in picture.exits]
-    rows.append(row(cell(font(f"budget: {escape(' · '.join(picture.limits))}", color=GREY))))
-    return table(rows, f'BORDER="1" COLOR="{GREY}" STYLE="ROUNDED" CELLBORDER="0" CELLSPACING="0" CELLPADDING="3"')
+def of_note(picture: Picture) -> str:
+    """The one note: ways out that are not drawn as arrows, and how to read what is."""
+    rows = [row(cell(font("Ways out that are not drawn as arrows", bold=True)))]
+    for group in picture.exits:
+        rows.append(row(cell(font(wrapped(f"{group.where}:", _NOTE)), _LEFT_CELL)))
+        rows.append(row(cell(font("".join(wrapped(_GAP + way, _NOTE) for way in _ways(group))), _LEFT_CELL)))
+    for text in (f"A task's budget: {', '.join(picture.limits)}.", *_READING):
+        rows.append(row(cell(font(wrapped(text, _NOTE), color=GREY, size=10), _LEFT_CELL)))
+    return table(rows)
 
 
-def _exits(group: Exits) -> str:
+_NOTE = 44
+_LEFT_CELL = 'ALIGN="LEFT" BALIGN="LEFT"'
+_READING = (
+    "Of numbered rows the first that holds is taken.",
+    "Grey rows are not written in the file: they are so in every machine.",
+    "An end stands beside each state that leads to it; it is one and the same end.",
+)
+
+
+def _ways(group: Exits) -> list[str]:
     ways: dict[str, list[str]] = {}
     for one in group.exits:
         ways.setdefault(one.target, []).append(one.word)
-    told = ", ".join(f"{' or '.join(found)} → {target}" for target, found in ways.items())
-    return font(wrapped(f"{group.where}: {told}", 110))
+    return [f"{', '.join(found)} → {target}" for target, found in ways.items()]

@@ -1,0 +1,28 @@
+"""Fixtures for all tests: one sandbox for each test that asks for one."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from statemachine_agent.sandbox import Sandbox
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Sandbox]:
+    """The demo's services, fresh, in processes of their own."""
+    with Sandbox(tmp_path / "sandbox", None) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def seed(record_property) -> int:
+    """A seed that a failing run prints, and that SEED repeats."""
+    value = int(os.environ.get("SEED", random.SystemRandom().randrange(2**32)))
+    record_property("seed", value)
+    print(f"seed {value}: repeat with SEED={value}")
+    return value

@@ -1,0 +1,128 @@
+"""The command line in processes of its own, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.refund import ROOT
+
+#: seconds after which something that should happen is taken not to happen
+DEADLINE = 30.0
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Sma:
+    """`sma` with a store of its own, on the demo's settings, against given services."""
+
+    folder: Path
+    urls: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def db(self) -> Path:
+        return self.folder / "tasks.db"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SMA_", "PYTEST_"))}
+        settings = str(ROOT / "statemachine-agent.toml")
+        return {**kept, "SMA_SETTINGS": settings, "SMA_DB": str(self.db), **self.urls, **self.more}
+
+    def start(self, *arguments: str, **how: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "statemachine_agent", *arguments],
+            env=how.pop("env", self.environ),
+            cwd=how.pop("cwd", self.folder),
+            stdin=how.pop("stdin", subprocess.DEVNULL),
+            stdout=how.pop("stdout", subprocess.PIPE),
+            stderr=subprocess.PIPE,
+            text=True,
+            **how,
+        )
+
+    def __call__(self, *arguments: str, input: str | None = None, **how: Any) -> Result:  # noqa: A002
+        if input is not None:
+            how["stdin"] = subprocess.PIPE
+        process = self.start(*arguments, **how)
+        out, err = process.communicate(input, timeout=2 * DEADLINE)
+        return Result(process.returncode, out or "", err)
+
+    def propose(self, *more: str) -> tuple[str, str]:
+        """Run refund 8472 to the approval: task and request."""
+        result = self(
+            "run",
+            "refund",
+            "-i",
+            "order_id=8472",
+            "-i",
+            "message=charged twice",
+            "--actor",
+            "cust-3391",
+            "--json",
+            *more,
+        )
+        assert result.code == 3, result
+        return result.json["task"], result.json["approvals"][0]["id"]
+
+    def approve(self, request: str, who: str = "lead@example.com") -> None:
+        result = self("approve", request, "--as", who)
+        assert result.code == 0, result
+
+    def show(self, task: str) -> dict[str, Any]:
+        return self("show", task, "--json").json
+
+    def trace(self, task: str) -> list[dict[str, Any]]:
+        return self("trace", task, "--json").json
+
+
+def until(ready: Callable[[], Any], what: str) -> Any:
+    """Wait for something that another process does; fail with `what` if it does not."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        found = ready()
+        if found:
+            return found
+        time.sleep(0.005)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """SIGKILL, and see that it was that."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == -signal.SIGKILL
+
+
+@contextmanager
+def write_lock(db: Path) -> Iterator[None]:
+    """Hold the store's write lock, so that no other process can commit."""
+    connection = sqlite3.connect(db, timeout=DEADLINE, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.close()
