@@ -159,6 +159,8 @@ class Effect:
     receipt: Any = None
     approval_id: str | None = None
     reason: str | None = None
+    #: it was executed by another task; this one only holds its receipt
+    inherited: bool = False
     at: datetime | None = None
 
 

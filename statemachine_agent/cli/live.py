@@ -56,6 +56,8 @@ class Live:
                 text = "allowed"
             case Deny(detail=detail):
                 text = f"denied: {detail}"
+            case RequireApproval() if data["covered"]:
+                text = "covered by the approval of exactly this action"
             case RequireApproval(by=by, because=because):
                 text = f"needs the approval of {', '.join(by) or 'a person'} ({'; '.join(because)})"
             case other:

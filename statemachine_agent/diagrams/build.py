@@ -20,7 +20,7 @@ from statemachine_agent.definition.machine import (
 )
 from statemachine_agent.definition.names import CONTROLS, ENDS
 from statemachine_agent.diagrams import words
-from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Line, Node, Picture, Tool, Trail
+from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Line, Node, Picture, Tool, Trail, is_exit
 from statemachine_agent.errors import UsageError
 
 
@@ -108,7 +108,7 @@ class _Builder:
         inside = [
             self.lines[t.index]
             for t in self.machine.chart.transitions
-            if t.source == name and not _drawn(t) and not _is_exit(t)
+            if t.source == name and not _drawn(t) and not is_exit(t)
         ]
         tools = self._tools(state, inside)
         told = {t.index for tool in tools for t in (*tool.stays, *(line.transition for line in tool.lines))}
@@ -186,13 +186,9 @@ class _Builder:
         return tuple(found)
 
 
-def _is_exit(t: Transition) -> bool:
-    return t.implied and t.event.startswith("exit.")
-
-
 def _drawn(t: Transition) -> bool:
     """True for what is an arrow: all that leads somewhere but the exits and the implied `cannot_continue`."""
-    return t.target is not None and not _is_exit(t) and not (t.implied and t.event == "call.cannot_continue")
+    return t.target is not None and not is_exit(t) and not (t.implied and t.event == "call.cannot_continue")
 
 
 def _lines(transitions: Iterable[Transition], kinds: dict[str, str]) -> Iterable[Line]:
@@ -240,7 +236,7 @@ def _exits(transitions: Iterable[Transition], states: tuple[str, ...]) -> tuple[
     """The universal exits, those of the same states together, as the transitions tell."""
     found: dict[tuple[str, str], list[Transition]] = {}
     for t in transitions:
-        if _is_exit(t):
+        if is_exit(t):
             found.setdefault((t.event, t.target or ""), []).append(t)
     groups: dict[tuple[str, ...], list[Exit]] = {}
     for (event, target), same in found.items():

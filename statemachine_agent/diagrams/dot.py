@@ -24,7 +24,7 @@ def dot_of(picture: Picture) -> str:
     """The DOT source; every state and arrow carries its transitions as classes `t0`, `t1` …, in SVG too."""
     graph = graphviz.Digraph(picture.name)
     graph.attr(
-        rankdir="TB", fontname=FONT, bgcolor="white", pad="0.3", nodesep="0.35", ranksep="0.35",
+        rankdir="TB", fontname=FONT, bgcolor="white", pad="0.3", nodesep="0.3", ranksep="0.25",
         labelloc="t", label=f"<{labels.of_title(picture)}>",
     )  # fmt: skip
     graph.attr("node", fontname=FONT, fontsize="11", shape="box", style="rounded,filled", margin="0.08,0.05")

@@ -9,7 +9,8 @@ import html
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from statemachine_agent.diagrams.picture import Edge, End, Exits, Line, Node, Picture, Tool
+from statemachine_agent.diagrams import words
+from statemachine_agent.diagrams.picture import Edge, End, Line, Node, Picture, Tool
 from statemachine_agent.text import visible
 
 INK = "#1f2328"
@@ -49,9 +50,9 @@ def font(content: str, *, color: str = INK, size: int | None = None, bold: bool 
     return f'<FONT COLOR="{color}"{points}>{content}</FONT>'
 
 
-def wrapped(text: str, width: int = _WIDTH) -> str:
+def wrapped(text: str, width: int = _WIDTH, indent: str = "") -> str:
     """`text` escaped, in lines of at most `width` characters."""
-    return "".join(escape(line) + _LEFT for line in textwrap.wrap(text, width))
+    return "".join(indent + escape(line) + _LEFT for line in textwrap.wrap(text, width))
 
 
 def cell(content: str, attributes: str = 'ALIGN="LEFT"') -> str:
@@ -72,7 +73,7 @@ def table(rows: Iterable[str], attributes: str = _TABLE) -> str:
 # ---------------------------------------------------------------- states and ends
 
 _WIDE = 'ALIGN="LEFT" BALIGN="LEFT" COLSPAN="3"'
-_GAP = "\N{NO-BREAK SPACE}" * 3
+_GAP = "    "
 _NOW = "● now"
 
 
@@ -89,7 +90,7 @@ def of_node(node: Node) -> str:
     for tool in node.tools:
         rows += _tool(tool)
     rows += [row(cell(font(escape(fact)), _WIDE)) for fact in node.facts]
-    rows += [row(cell(_inside(line, line.on), _WIDE)) for line in node.lines]
+    rows += [row(cell(_inside(line), _WIDE)) for line in node.lines]
     return table(rows)
 
 
@@ -103,23 +104,14 @@ def _tool(tool: Tool) -> Iterator[str]:
     use = font(escape(tool.use), color=GREY, size=10)
     yield row(cell(name + pinned, 'ALIGN="LEFT" BALIGN="LEFT"'), cell(""), cell(use, 'ALIGN="RIGHT" VALIGN="TOP"'))
     for line in tool.lines:
-        on = "" if line.transition.event.startswith("call.") else line.on
-        yield row(cell(_inside(line, on, indent=_GAP), _WIDE))
+        yield row(cell(_inside(line, within=tool.name), _WIDE))
 
 
-def _inside(line: Line, on: str, indent: str = "") -> str:
+def _inside(line: Line, within: str = "") -> str:
     """A row that leads nowhere else, or one that the author did not write."""
-    t = line.transition
-    order = f"{line.order}. " if line.order else ""
-    if t.refuse is not None:
-        first = " ".join(word for word in (on, "refused", line.condition) if word)
-    else:
-        first = ", ".join(word for word in (on, line.condition) if word)
-        first += f" → {t.target}" if t.target else ": stays"
-    lines = textwrap.wrap(order + first, _WIDTH)
-    lines += textwrap.wrap(f"“{t.refuse}”", _WIDTH) if t.refuse is not None else []
-    lines[-1] += f" ({', '.join(line.notes)})" if line.notes else ""
-    text = "".join(indent + escape(part) + _LEFT for part in lines)
+    first, quote, rest = words.told(line, within).partition("“")
+    indent = _GAP if within else ""
+    text = wrapped(first, indent=indent) + wrapped(quote + rest, indent=indent)
     return font(text, color=GREY if line.quiet else INK, size=10)
 
 
@@ -145,10 +137,10 @@ def of_edge(edge: Edge) -> str:
 
 
 def _beside(line: Line) -> str:
-    order = f"{line.order}. " if line.order else ""
-    asked = line.condition if line.condition in ("", "otherwise") else f"[{line.condition}]"
-    whole = f"{order}{line.on} {asked}".strip() if line.on else order + asked
-    parts = [whole] if len(whole) <= _NARROW or not line.on else [order + line.on, asked]
+    whole = words.beside(line)
+    parts = [whole]
+    if line.on and len(whole) > _NARROW:
+        parts = [f"{words.numbered(line)} {line.on}", words.asked(line)]
     color = GREY if line.quiet else INK
     shown = font("".join(wrapped(part, _NARROW) for part in parts), color=color)
     return shown + "".join(font(wrapped(note, _NARROW), color=color, size=10, italic=True) for note in line.notes)
@@ -166,7 +158,7 @@ def of_note(picture: Picture) -> str:
     rows = [row(cell(font("Ways out that are not drawn as arrows", bold=True)))]
     for group in picture.exits:
         rows.append(row(cell(font(wrapped(f"{group.where}:", _NOTE)), _LEFT_CELL)))
-        rows.append(row(cell(font("".join(wrapped(_GAP + way, _NOTE) for way in _ways(group))), _LEFT_CELL)))
+        rows.append(row(cell(font("".join(wrapped(way, _NOTE, _GAP) for way in words.ways(group))), _LEFT_CELL)))
     for text in (f"A task's budget: {', '.join(picture.limits)}.", *_READING):
         rows.append(row(cell(font(wrapped(text, _NOTE), color=GREY, size=10), _LEFT_CELL)))
     return table(rows)
@@ -180,9 +172,3 @@ _READING = (
     "An end stands beside each state that leads to it; it is one and the same end.",
 )
 
-
-def _ways(group: Exits) -> list[str]:
-    ways: dict[str, list[str]] = {}
-    for one in group.exits:
-        ways.setdefault(one.target, []).append(one.word)
-    return [f"{', '.join(found)} → {target}" for target, found in ways.items()]

@@ -40,6 +40,16 @@ class Line:
         """True for what the author did not write."""
         return self.transition.implied
 
+    @property
+    def exit(self) -> bool:
+        """True for a way out that many states have."""
+        return is_exit(self.transition)
+
+
+def is_exit(transition: Transition) -> bool:
+    """True for a universal exit: the note tells of it, and no arrow."""
+    return transition.implied and transition.event.startswith("exit.")
+
 
 @dataclass(frozen=True)
 class Tool:

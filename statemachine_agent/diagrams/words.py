@@ -13,6 +13,7 @@ from statemachine_agent.chart.transitions import Transition
 from statemachine_agent.definition.machine import Given, Limits
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.references import MACHINE_ROOTS, Reference, parse
+from statemachine_agent.diagrams.picture import Exits, Line
 from statemachine_agent.text import one_line
 
 #: kinds of state, and who decides or what happens there
@@ -37,6 +38,8 @@ def clean(text: str) -> str:
 def happened(transition: Transition, kind: str) -> str:
     """What sets the transition off, in a state of that kind."""
     verb, _, of = transition.event.partition(".")
+    if verb == "exit":
+        return of.replace("_", " ")
     if kind == "route":
         return ""
     if kind != "choose":
@@ -59,6 +62,40 @@ def notes(transition: Transition) -> tuple[str, ...]:
     found = [f"reason {transition.reason}"] if transition.reason else []
     found += [f"confirms {transition.confirms}"] if transition.confirms else []
     return tuple(found)
+
+
+def told(line: Line, within: str = "") -> str:
+    """A row that leads nowhere else as one text; inside the entry of a tool (`within`) its proposal goes without saying."""
+    t = line.transition
+    on = "" if within and t.event == f"call.{within}" else line.on
+    if t.refuse is not None:
+        text = " ".join(word for word in (on, "refused", line.condition) if word) + f": “{t.refuse}”"
+    else:
+        text = ", ".join(word for word in (on, line.condition) if word) + (f" → {t.target}" if t.target else ": stays")
+    return clean(f"{numbered(line)} {text}") + (f" ({', '.join(line.notes)})" if line.notes else "")
+
+
+def asked(line: Line) -> str:
+    """The condition of an arrow: `[when a and b]`, `[otherwise]`, or nothing."""
+    return f"[{line.condition}]" if line.condition else ""
+
+
+def beside(line: Line) -> str:
+    """What stands beside an arrow, without the notes."""
+    return " ".join(word for word in (numbered(line), line.on, asked(line)) if word)
+
+
+def numbered(line: Line) -> str:
+    """Its number among rows whose order says something."""
+    return f"{line.order}." if line.order else ""
+
+
+def ways(group: Exits) -> list[str]:
+    """The exits of a group, those to one end together: `crashed, guard error → FAILED`."""
+    found: dict[str, list[str]] = {}
+    for one in group.exits:
+        found.setdefault(one.target, []).append(one.word)
+    return [f"{', '.join(several)} → {target}" for target, several in found.items()]
 
 
 def together(names: Iterable[str], word: str = "and") -> str:

@@ -37,13 +37,16 @@ def _ruled(checked: CheckedCall, manifest: ToolManifest) -> AuthorisedCall:
     if checked.proposal.planned is not None and pending is not None and pending["tool"] == manifest.tool:
         raised = bool(pending["raised"])
     ruling = rule(manifest, actor, checked.args, raised=raised)
-    _tell(checked, ruling)
+    if manifest.is_read or checked.proposal.planned is None:
+        _tell(checked, ruling)
     if manifest.is_read:
         denied = Finding("denied", ruling.reason, ruling.detail) if isinstance(ruling, Deny) else None
         return AuthorisedCall(checked, ruling, finding=denied)
     if checked.proposal.planned is None:
         return AuthorisedCall(checked, ruling)  # proposed: nothing runs, the machine's route reads the ruling
-    return _covered(checked, ruling)
+    authorised = _covered(checked, ruling)
+    _tell(checked, ruling, authorised.finding is None)
+    return authorised
 
 
 def _covered(checked: CheckedCall, ruling: Ruling) -> AuthorisedCall:
@@ -81,7 +84,8 @@ def _roles_missing(ruling: RequireApproval, granted: tuple[str, ...]) -> str | N
     return None
 
 
-def _tell(checked: CheckedCall, ruling: Ruling) -> None:
+def _tell(checked: CheckedCall, ruling: Ruling, covered: bool = False) -> None:  # noqa: FBT001, FBT002
     observation = checked.proposal.observation
-    data = {"state": observation.state, "tool": checked.manifest.tool if checked.manifest else "", "ruling": ruling}
+    tool = checked.manifest.tool if checked.manifest else ""
+    data = {"state": observation.state, "tool": tool, "ruling": ruling, "covered": covered}
     observation.context.emit(Event("ruled", observation.checkpoint.task.id, data))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from statemachine_agent.chart.chart import Macrostep
@@ -50,6 +51,8 @@ class Draft:
         self.checkpoint = checkpoint
         self.rows: list[Row] = []
         self._cause = cause
+        #: what a person should read if the task ends here
+        self.detail: str | None = None
         self._base = checkpoint
         self._now: datetime = context.environment.now()
 
@@ -65,14 +68,15 @@ class Draft:
         self.checkpoint = replace(self.checkpoint, head=replace(self.head, **changes))
 
     def spend(self, *, input_tokens: int = 0, output_tokens: int = 0, cost: Any = 0, tool_calls: int = 0) -> None:
-        """Add to the usage; what is negative adds nothing."""
+        """Add to the usage; what is negative or no number adds nothing."""
         usage = self.head.usage
+        cost = Decimal(cost)
         self.set_head(
             usage=replace(
                 usage,
                 input_tokens=usage.input_tokens + max(0, input_tokens),
                 output_tokens=usage.output_tokens + max(0, output_tokens),
-                cost_usd=usage.cost_usd + max(type(usage.cost_usd)(0), cost),
+                cost_usd=usage.cost_usd + (cost if cost.is_finite() and cost > 0 else 0),
                 tool_calls=usage.tool_calls + max(0, tool_calls),
             )
         )
@@ -145,8 +149,7 @@ class Draft:
         after_effect = any(e.status.is_done for e in self.checkpoint.effects)
         if event == "exit.cancel" and after_effect:
             reason = "cancelled_after_effect"
-        if detail:
-            self.set_head(output=one_line(detail, 1000))
+        self.detail = detail
         self.set_head(pending_exit=None)
         self.fire(event, reason=reason)
 
@@ -223,6 +226,8 @@ class Draft:
                 self.put_approval(replace(approval, status=ApprovalStatus.VOID), "void", reason=reason)
         self.checkpoint = replace(self.checkpoint, timers=())
         self.set_head(reason=reason)
+        if self.detail and end != "SUCCEEDED":
+            self.set_head(output=one_line(self.detail, 1000))
 
     def _denial(self) -> str | None:
         """The reason of a denial of the pending proposal, for the route that reads it."""
@@ -299,18 +304,8 @@ class Draft:
         )
         known = self.checkpoint.effect(action.key)
         if known is None or not (known.status.is_open or known.status.is_done):
-            attempt = known.attempt if known else 0
-            self.put_effect(
-                Effect(
-                    key=action.key,
-                    tool=action.tool,
-                    status=EffectStatus.PROPOSED,
-                    action_hash=action.hash,
-                    args=action.args,
-                    proposed_in=self._base.head.version + 1,
-                    attempt=attempt,
-                )
-            )
+            proposed = effect_of(action, self._base.head.version + 1)
+            self.put_effect(replace(proposed, attempt=known.attempt if known else 0))
 
     def drop_proposal(self, status: EffectStatus, reason: str) -> None:
         """The proposal waits no more; its effect, if it was not sent, ends as `status`."""
@@ -350,3 +345,8 @@ class Draft:
 def action_of_proposal(proposal: Mapping[str, Any]) -> Action:
     """The action that a stored proposal stands for; its hash is computed anew, never read."""
     return Action(proposal["tool"], proposal["version"], proposal["args"], proposal["key"], proposal["policy_version"])
+
+
+def effect_of(action: Action, version: int) -> Effect:
+    """The effect of an action, proposed in that version."""
+    return Effect(action.key, action.tool, EffectStatus.PROPOSED, action.hash, action.args, version)

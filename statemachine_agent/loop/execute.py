@@ -17,7 +17,7 @@ from statemachine_agent.errors import GuardError, RefusedError
 from statemachine_agent.guards.evaluate import truth, value
 from statemachine_agent.loop.budget import calls_left, seconds_left
 from statemachine_agent.loop.context import Context, Event
-from statemachine_agent.loop.draft import Draft
+from statemachine_agent.loop.draft import Draft, effect_of
 from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Finding, LookedUp, Observation, Outcome, expect
 from statemachine_agent.loop.rows import looked_up_rows
 from statemachine_agent.policy.action import Action
@@ -173,9 +173,7 @@ async def _intent(authorised: AuthorisedCall, action: Action, looked_up: LookedU
     if looked_up is not None:
         looked_up_rows(draft, looked_up, "precondition", action.key)
     effect = draft.checkpoint.effect(action.key)
-    known = effect or Effect(
-        action.key, action.tool, EffectStatus.PROPOSED, action.hash, action.args, draft.head.version + 1
-    )
+    known = effect or effect_of(action, draft.head.version + 1)
     draft.put_effect(
         replace(
             known,

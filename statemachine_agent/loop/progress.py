@@ -1,7 +1,7 @@
 """The progress monitor: is the run going in circles. It reads fingerprints, never prose.
 
-A flag first brings one corrective observation; a flag after that ends the run. New facts make it forget the first. Its
-memory is a small mapping that is stored with the head; it must not know tools or states.
+A flag first brings one corrective observation; a flag after that ends the run. A decision that brings a new fact and raises
+no flag makes it forget. Its memory is a small mapping that is stored with the head; it must not know tools or states.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ CORRECTIONS = {
 class Seen:
     """What one decision did, as fingerprints."""
 
-    #: the call and its arguments, or the kind of fault
-    action: str
+    #: the call and its arguments; None where nothing was called
+    action: str | None
     #: what came back
     result: str
     #: True where a fact was recorded that was not known before, or the ledger or the state moved
@@ -42,15 +42,18 @@ def fingerprint(value: object) -> str:
 
 def observe(settings: Progress, memory: Mapping[str, Any], seen: Seen) -> tuple[dict[str, Any], str | None]:
     """The memory after one more decision, and a flag where it looks like a circle."""
-    pair = f"{seen.action}:{seen.result}"
     counts = dict(memory.get("pairs", {}))
-    counts[pair] = counts.pop(pair, 0) + 1
+    recent = list(memory.get("recent", []))
+    times = 0
+    if seen.action is not None:
+        pair = f"{seen.action}:{seen.result}"
+        times = counts[pair] = counts.pop(pair, 0) + 1
+        recent = [*recent, seen.action][-settings.window :]
     while len(counts) > _PAIRS:
         counts.pop(next(iter(counts)))
-    recent = [*memory.get("recent", []), seen.action][-settings.window :]
     stalled = 0 if seen.new_fact else memory.get("stalled", 0) + 1
-    flag = _flag(settings, counts[pair], stalled, recent)
-    corrected = bool(memory.get("corrected")) and not seen.new_fact
+    flag = _flag(settings, times, stalled, recent if seen.action else ())
+    corrected = bool(memory.get("corrected")) and (flag is not None or not seen.new_fact)
     return {"pairs": counts, "recent": recent, "stalled": stalled, "corrected": corrected}, flag
 
 

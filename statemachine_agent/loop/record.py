@@ -13,7 +13,7 @@ from typing import Any
 from statemachine_agent.canonical import digest
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.errors import GuardError
-from statemachine_agent.loop.draft import Draft
+from statemachine_agent.loop.draft import Draft, effect_of
 from statemachine_agent.loop.phases import CheckedCall, Finding, Outcome, Proposal, Record, expect
 from statemachine_agent.loop.rows import call_rows, looked_up_rows
 from statemachine_agent.models.decision import SCHEMA_VERSION, AskUser, CannotContinue, Finish, RequestApproval
@@ -177,9 +177,9 @@ def _called(draft: Draft, outcome: Outcome) -> None:
         return
     if outcome.finding is not None:
         event = "failed" if manifest.is_read else "blocked"
-        if key is not None:
-            draft.move_effect(key, EffectStatus.ABANDONED, outcome.finding.error_class)
-        draft.set_head(output=one_line(outcome.finding.text, 1000))
+        if not manifest.is_read:
+            draft.drop_proposal(EffectStatus.ABANDONED, outcome.finding.error_class)
+        draft.detail = outcome.finding.text
         draft.fire_outcome(f"{event}.{manifest.tool}", reason=outcome.finding.error_class)
         return
     evidence = call_rows(draft, manifest, checked.args, outcome.attempts, purpose="call", effect_key=key)
@@ -190,7 +190,7 @@ def _called(draft: Draft, outcome: Outcome) -> None:
     if key is not None:
         _move(draft, key, last, reason)
     if evidence is None and not isinstance(last, Ok):
-        draft.set_head(output=one_line(f"{manifest.tool}: {last.detail}", 1000))
+        draft.detail = f"{manifest.tool}: {last.detail}"
     draft.fire_outcome(f"{event}.{manifest.tool}", reason=reason)
 
 
@@ -231,9 +231,16 @@ def _executed(draft: Draft, key: str, receipt: Mapping[str, Any] | None) -> None
 def _receipt(draft: Draft, outcome: Outcome, manifest: ToolManifest, receipt: Mapping[str, Any]) -> None:
     """The same action was executed before: its stored receipt answers, and nothing is sent."""
     checked = outcome.authorised.checked
+    action = checked.action
+    assert action is not None  # noqa: S101  a write has one
     _evidence_of(draft, manifest, checked.args, receipt, "ledger")
-    if draft.head.proposal is not None and draft.head.proposal["tool"] == manifest.tool:
-        draft.drop_proposal(EffectStatus.ABANDONED, "done_before")
+    own = draft.checkpoint.effect(action.key)
+    if own is None or not own.status.is_done:
+        known = own or effect_of(action, draft.head.version + 1)
+        draft.put_effect(
+            replace(known, status=EffectStatus.EXECUTED, receipt=receipt, inherited=True, reason="done_before")
+        )
+    draft.set_head(proposal=None)
     draft.fire_outcome(f"ok.{manifest.tool}")
 
 
@@ -283,5 +290,5 @@ def _reconciled(draft: Draft, outcome: Outcome) -> None:
             draft.fire_outcome(f"absent.{manifest.tool}")
         case _:
             finding = outcome.finding
-            draft.set_head(output=one_line(finding.text, 1000) if finding else None)
+            draft.detail = finding.text if finding else None
             draft.fire_outcome(f"failed.{manifest.tool}", reason=finding.error_class if finding else "in_doubt")

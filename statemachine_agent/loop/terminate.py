@@ -73,13 +73,12 @@ def _judge_progress(draft: Draft, outcome: Outcome) -> None:
         draft.set_head(observation={"text": one_line(text, 2000), "flag": flag})
 
 
-def _action(outcome: Outcome) -> str:
-    """The call as the machine will make it, so that two spellings of one call are one; else the kind of fault."""
-    checked = outcome.authorised.checked
-    if isinstance(checked.decision, ToolCalls):
-        calls = [{"tool": c.tool, "args": c.args} for c in checked.decision.calls]
-        return progress.fingerprint(calls)
-    return progress.fingerprint(outcome.finding.error_class if outcome.finding else "control")
+def _action(outcome: Outcome) -> str | None:
+    """The calls that were proposed; two orders of one set of calls are one."""
+    decision = outcome.authorised.checked.decision
+    if not isinstance(decision, ToolCalls):
+        return None
+    return progress.fingerprint(sorted(progress.fingerprint({"tool": c.tool, "args": c.args}) for c in decision.calls))
 
 
 def _result(outcome: Outcome) -> str:

@@ -21,7 +21,7 @@ from statemachine_agent.chart.compile import (
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.people import People
 from statemachine_agent.environment import Environment
-from statemachine_agent.errors import RefusedError, StoreError, TaskHeldError, UsageError
+from statemachine_agent.errors import RefusedError, SettingsError, StoreError, TaskHeldError, UsageError
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import Context, Event, Stopwatch
 from statemachine_agent.loop.draft import Draft
@@ -111,6 +111,7 @@ class Runtime:
             text = "; ".join(str(f) for f in faults)
             known = ", ".join(compiled.definition.input)
             raise UsageError(f"the input does not fit `{machine}`: {text}", hint=f"it takes: {known}")
+        self._check_reach(compiled)
         who = actor_of(self._people, actor)
         spec = model or (self._model.spec if self._model is not None and hasattr(self._model, "spec") else "")
         task = Task(
@@ -148,6 +149,8 @@ class Runtime:
     async def resume(self, task_id: str) -> Checkpoint:
         """Recover, fire the timers that are due, and run on until the task ends or waits."""
         async with self._leased(task_id) as (context, checkpoint):
+            if not checkpoint.head.status.is_end:
+                self._check_reach(context.machine)
             working = replace(context, model=self._model_of(checkpoint))
             recovered = await recover(working, checkpoint)
             ready = await fire_timers(working, recovered)
@@ -214,6 +217,17 @@ class Runtime:
     @property
     def _people(self) -> People:
         return self.catalogue.people or People(people={})
+
+    def _check_reach(self, machine: CompiledMachine) -> None:
+        """SettingsError where a tool of the machine needs a variable that has no value."""
+        names = dict.fromkeys(name for tool in machine.tools.values() for name in self._toolbox.variables_of(tool))
+        missing = self._toolbox.reach.missing(names)
+        if missing:
+            raise SettingsError(
+                f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value, and tools of"
+                f" `{machine.name}` need it",
+                hint="set it in the environment, or under `variables` in the settings; nothing was begun",
+            )
 
     def _context(self, machine: CompiledMachine, lease: Lease | None = None) -> Context:
         return Context(

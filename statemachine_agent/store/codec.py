@@ -161,7 +161,8 @@ def effect_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Effect:
         key=row["key"], tool=row["tool"], status=EffectStatus(row["status"]), action_hash=row["action_hash"],
         args=values[row["args_hash"]], proposed_in=row["proposed_in"], attempt=row["attempt"],
         receipt=values[row["receipt_hash"]] if row["receipt_hash"] else None,
-        approval_id=row["approval_id"], reason=row["reason"], at=time_of(row["at"]),
+        approval_id=row["approval_id"], reason=row["reason"], inherited=bool(row["inherited"]),
+        at=time_of(row["at"]),
     )  # fmt: skip
 
 

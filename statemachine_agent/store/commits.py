@@ -138,16 +138,16 @@ def _put_effect(connection: sqlite3.Connection, task_no: int, effect: Effect, no
     try:
         connection.execute(
             "INSERT INTO effect (task_no, key, tool, status, action_hash, args_hash, proposed_in, attempt, receipt_hash,"
-            " approval_id, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " approval_id, reason, inherited, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (task_no, key) DO UPDATE SET tool = excluded.tool, status = excluded.status,"
             " action_hash = excluded.action_hash, args_hash = excluded.args_hash,"
             " proposed_in = excluded.proposed_in, attempt = excluded.attempt,"
             " receipt_hash = excluded.receipt_hash, approval_id = excluded.approval_id, reason = excluded.reason,"
-            " at = excluded.at",
+            " inherited = excluded.inherited, at = excluded.at",
             (
                 task_no, effect.key, effect.tool, str(effect.status), effect.action_hash,
                 payloads.put(connection, effect.args), effect.proposed_in, effect.attempt, receipt,
-                effect.approval_id, effect.reason, time_text(effect.at or now),
+                effect.approval_id, effect.reason, int(effect.inherited), time_text(effect.at or now),
             ),
         )  # fmt: skip
     except sqlite3.IntegrityError as problem:

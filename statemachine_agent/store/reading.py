@@ -102,7 +102,8 @@ def effect_by_key(connection: sqlite3.Connection, key: str) -> tuple[str, Effect
     """The effect that may have happened under `key`, with the id of its task."""
     row = connection.execute(
         "SELECT effect.*, task.id AS task_id FROM effect JOIN task ON task.no = effect.task_no"
-        " WHERE effect.key = ? AND effect.status IN ('intended', 'unknown', 'executed', 'verified')",
+        " WHERE effect.key = ? AND effect.inherited = 0"
+        " AND effect.status IN ('intended', 'unknown', 'executed', 'verified')",
         (key,),
     ).fetchone()
     if row is None:

@@ -230,13 +230,14 @@ M001 = (
       receipt_hash BLOB,
       approval_id TEXT,
       reason TEXT,
+      inherited INTEGER NOT NULL,             -- 1: executed by another task, whose receipt this one holds
       at TEXT NOT NULL,
       UNIQUE (task_no, key)
     ) STRICT
     """,
     """
     CREATE UNIQUE INDEX effect_happens_once ON effect (key)
-      WHERE status IN ('intended', 'unknown', 'executed', 'verified')
+      WHERE status IN ('intended', 'unknown', 'executed', 'verified') AND inherited = 0
     """,
     """
     CREATE TABLE approval (

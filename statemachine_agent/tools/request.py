@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,10 @@ class Reach:
     python_packages: frozenset[str] = frozenset()
     #: where values of variables come from
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that have no value now."""
+        return [name for name in names if not (self.environ.get(name) or self.variables.get(name))]
 
     def variable(self, name: str) -> str:
         """The value of a listed variable, read now; NotSentError where there is none."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import tenacity
 
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.template import variables_in
 from statemachine_agent.environment import Environment
 from statemachine_agent.ids import new_id
 from statemachine_agent.tools import results
@@ -84,6 +85,13 @@ class Toolbox:
         )
         await retrying(once)
         return attempts
+
+    def variables_of(self, manifest: ToolManifest) -> list[str]:
+        """The names in `${…}` that calling the tool needs."""
+        http = manifest.binding.http
+        if http is None or manifest.tool in self._own:
+            return []
+        return [*http.template.variables, *(name for value in http.headers.values() for name in variables_in(value))]
 
     def _wait(self, manifest: ToolManifest, number: int, deadline: float) -> float:
         """Full jitter under a bound that doubles, never past the deadline."""
