@@ -1,9 +1,9 @@
 """Canonical JSON and the hashes over it: one value, one text, one hash, whichever process writes it.
 
-The rule for numbers is that of RFC 8785: a float with an integral value is written as an integer, so `2000.0` and `2000`
-have one hash; integers are written in full, so 9007199254740992 and 9007199254740993 differ. NaN, infinities, lone
-surrogates, keys that are not text, and nesting deeper than `MAX_DEPTH` are refused, naming the path of the value.
-It must not know what is hashed or why.
+A float that names one integer (below 2**53) is written as that integer, so `2000.0` and `2000` have one hash; integers
+are written in full, so 9007199254740992 and 9007199254740993 differ. NaN, infinities, integers of more than `MAX_BITS`
+bits, lone surrogates, keys that are not text, and nesting deeper than `MAX_DEPTH` are refused, naming the path of the
+value. It must not know what is hashed or why.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from statemachine_agent.errors import CanonicalError
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 
 MAX_DEPTH = 64
+MAX_BITS = 4096  # Python itself refuses to write out much longer ones
 _EXACT = 2**53  # beyond it a float no longer names one integer
 
 
@@ -47,8 +48,10 @@ def _plain(value: object, path: tuple[str | int, ...], depth: int) -> JSON:
     if depth > MAX_DEPTH:
         raise _refused(path, f"is nested deeper than {MAX_DEPTH} levels")
     match value:
-        case None | bool() | int():
+        case None | bool():
             return value
+        case int():
+            return _whole(value, path)
         case str():
             return _text(value, path)
         case float():
@@ -76,6 +79,12 @@ def _text(value: str, path: tuple[str | int, ...]) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise _refused(path, "holds a lone surrogate") from None
+    return value
+
+
+def _whole(value: int, path: tuple[str | int, ...]) -> int:
+    if value.bit_length() > MAX_BITS:
+        raise _refused(path, f"is an integer of more than {MAX_BITS} bits")
     return value
 
 

@@ -13,6 +13,16 @@ from collections.abc import Iterable
 #: private use, unassigned, line and paragraph separators
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
+#: and those that are drawn as nothing although their category says otherwise: joiners, fillers, variation selectors
+#: (all but the one that makes a sign an emoji)
+_UNSEEN = frozenset(
+    chr(code)
+    for code in (
+        0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0,
+        *range(0x180B, 0x1810), *range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0),
+    )
+)  # fmt: skip
+
 _SHOWN = 12  # known words that an advice lists
 
 
@@ -20,7 +30,7 @@ def visible(text: str, *, keep: str = "") -> str:
     r"""`text` with every unseen character written as an escape (`\x1b`, `\u202e`); those in `keep` stay."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c in keep or unicodedata.category(c) not in _HIDDEN else _escape(c) for c in text)
+    return "".join(_escape(c) if _is_hidden(c) and c not in keep else c for c in text)
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -51,6 +61,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return "there is none"
     shown = ", ".join(f"`{c}`" for c in choices[:_SHOWN])
     return f"known: {shown}" + (" …" if len(choices) > _SHOWN else "")
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _HIDDEN or character in _UNSEEN
 
 
 def _escape(character: str) -> str:

@@ -6,10 +6,15 @@ from datetime import UTC, datetime
 
 
 def time_text(moment: datetime) -> str:
-    """The text of a moment with zone."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """The text of a moment; ValueError for one without zone, which would be a different moment on each host."""
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} names no zone")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def time_of(text: str) -> datetime:
-    """The moment of such a text; ValueError for anything else."""
-    return datetime.fromisoformat(text)
+    """The moment of a text of ISO 8601 with zone; ValueError for anything else."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"`{text}` names no zone")
+    return moment

@@ -54,10 +54,13 @@ def demo(folder: str) -> int:
 
 def _clear(place: Path) -> None:
     """Begin anew: only files of an earlier demo are removed."""
+    from statemachine_agent.sandbox import forget
+
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for file in [*place.glob("tasks.db*"), *place.glob("sandbox/*.db*"), *place.glob("refund.svg")]:
+        for file in [*place.glob("tasks.db*"), *place.glob("refund.svg")]:
             file.unlink()
+        forget(place / "sandbox")
     except OSError as problem:
         raise UsageError(f"{place} cannot be written to: {problem.strerror}", hint="name a folder with --dir") from None
 

@@ -27,18 +27,24 @@ class _StopError(Exception):
 @click.option(
     "--dir", "folder", metavar="FOLDER", help="Where the services keep their files; else the setting `sandbox`."
 )
+@click.option("--port", type=click.IntRange(1, 65532), help="The first of the four ports, if not 8471.")
 @click.option("--fresh", is_flag=True, help="Forget what the services remember.")
 @click.option("--fault", "faults", multiple=True, metavar="SERVICE=MODE", help="For example refunds=commit_then_drop.")
 @click.pass_context
-def sandbox(context: click.Context, folder: str | None, fresh: bool, faults: tuple[str, ...]) -> int:  # noqa: FBT001
+def sandbox(
+    context: click.Context,
+    folder: str | None,
+    port: int | None,
+    fresh: bool,  # noqa: FBT001
+    faults: tuple[str, ...],
+) -> int:
     """Start payments, refunds, policy and notifications on this machine, and stop them with Ctrl-C."""
-    from statemachine_agent.sandbox import DEFAULT_PORTS, PortInUse, Sandbox, ServiceNotStarted, control
+    from statemachine_agent.sandbox import DEFAULT_PORTS, PortInUse, Sandbox, ServiceNotStarted, control, forget
 
     project = project_of(context)
     place = Path(folder) if folder else project.path(project.settings.sandbox)
-    if fresh and place.exists():
-        for file in place.glob("*.db*"):
-            file.unlink()
+    if fresh:
+        forget(place)
     wanted = [_fault(f) for f in faults]
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -47,7 +53,8 @@ def sandbox(context: click.Context, folder: str | None, fresh: bool, faults: tup
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     try:
-        with Sandbox(place, DEFAULT_PORTS) as services:
+        ports = DEFAULT_PORTS if port is None else {name: port + n for n, name in enumerate(DEFAULT_PORTS)}
+        with Sandbox(place, ports) as services:
             for service, mode in wanted:
                 control.set_fault(services.urls[f"{service.upper()}_URL"], mode)
             for name, url in services.urls.items():

@@ -1,4 +1,4 @@
-"""YAML text → plain data in which every key and value knows its line and column.
+"""YAML text → a `Document`: plain data in which every key and value knows its line and column.
 
 Scalars follow YAML 1.2 (`on`, `NO`, `12:30` stay text). Duplicate keys, aliases, tags, files that are too large or too
 deep are faults; all faults of a file are found in one run. It must not know what the data means.
@@ -6,21 +6,20 @@ deep are faults; all faults of a file are found in one run. It must not know wha
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
-from statemachine_agent.canonical import digest_bytes
-from statemachine_agent.definition.faults import Fault, Level, Mark
+from statemachine_agent.definition.document import Document, Path_, Place, Source
+from statemachine_agent.definition.faults import Fault, Mark
+
+__all__ = ["Document", "Source", "read", "read_text"]
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 50_000
 MAX_DEPTH = 24
-
-Path_ = tuple[str | int, ...]
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same events, ten times as fast where libyaml is there
 
@@ -28,105 +27,6 @@ _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fals
 _NULL = {"", "~", "null", "Null", "NULL"}
 _INT = re.compile(r"[-+]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where one value stands, and the key that leads to it."""
-
-    value: Mark
-    key: Mark | None = None
-    #: inside `{…}`, where a comma ends a value
-    flow: bool = False
-    #: written without quotes on its line
-    plain: bool = False
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file: a name for messages, and its text."""
-
-    name: str
-    text: str
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines without their ends."""
-        return self.text.splitlines()
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the text."""
-        return digest_bytes(self.text.encode())
-
-
-@dataclass
-class Document:
-    """A file read: its data, and the place of each path in it."""
-
-    source: Source
-    data: object = None
-    places: dict[Path_, Place] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
-
-    def place(self, path: Path_) -> Place:
-        """The place of `path`, or of the nearest thing around it that is there."""
-        while path and path not in self.places:
-            path = path[:-1]
-        return self.places.get(path) or Place(Mark())
-
-    def at(self, path: Path_) -> object:
-        """The value at `path`; None where there is none."""
-        value = self.data
-        for step in path:
-            if isinstance(value, dict):
-                value = value.get(step)
-            elif isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
-                value = value[step]
-            else:
-                return None
-        return value
-
-    def fault(
-        self, path: Path_, message: str, advice: str, *, key: bool = False, offset: int = 0, level: Level = Level.ERROR
-    ) -> Fault:
-        """A fault at the value of `path` (or at its key), `offset` characters into the value's text."""
-        place = self.place(path)
-        mark = place.key if key and place.key else place.value
-        if offset and not key:
-            mark = self._inside(path, mark, offset)
-        return self.fault_at(mark, message, advice, level)
-
-    def _inside(self, path: Path_, start: Mark, offset: int) -> Mark:
-        """Where character `offset` of the text at `path` stands, however it was folded: the n-th that is not blank."""
-        value = self.at(path)
-        if not isinstance(value, str):
-            return start
-        skip = len("".join(value[:offset].split()))
-        for mark, character in self._characters(start):
-            if character.isspace():
-                continue
-            if skip == 0:
-                return mark
-            skip -= 1
-        return start
-
-    def _characters(self, start: Mark) -> Iterator[tuple[Mark, str]]:
-        lines = self.source.lines
-        line, column = start.line, start.column
-        first = lines[line][column:] if line < len(lines) else ""
-        if first[:1] in ("|", ">"):  # a block: its text begins on the next line
-            line, column = line + 1, 0
-        elif first[:1] in ("'", '"'):
-            column += 1
-        for number in range(line, len(lines)):
-            begin = column if number == line else 0
-            yield from ((Mark(number, i), c) for i, c in enumerate(lines[number][begin:], begin))
-
-    def fault_at(self, mark: Mark, message: str, advice: str, level: Level = Level.ERROR) -> Fault:
-        """A fault at a place."""
-        lines = self.source.lines
-        return Fault(self.source.name, mark, message, advice, level, lines[mark.line] if mark.line < len(lines) else "")
 
 
 def read_text(path: Path) -> tuple[Source, list[Fault]]:
@@ -144,10 +44,11 @@ def read_text(path: Path) -> tuple[Source, list[Fault]]:
     try:
         return Source(name, raw.decode("utf-8-sig")), []
     except UnicodeDecodeError as problem:
-        line = raw[: problem.start].count(b"\n")
-        return Source(name, ""), [
-            Fault(name, Mark(line), "is not UTF-8 text", f"save it as UTF-8 (byte {problem.start})")
-        ]
+        before = raw[: problem.start]
+        mark = Mark(before.count(b"\n"), len(before.rpartition(b"\n")[2].decode(errors="replace")))
+        shown = raw.decode(errors="replace").split("\n")[mark.line].rstrip("\r")
+        advice = "save the file as UTF-8"
+        return Source(name, ""), [Fault(name, mark, "is not UTF-8 text", advice, line=shown)]
 
 
 def read(source: Source) -> Document:
@@ -158,14 +59,11 @@ def read(source: Source) -> Document:
         return document
     try:
         _Reader(document).read()
-    except yaml.reader.ReaderError as problem:
-        mark = _mark_of(source.text, int(problem.position))
+    except yaml.reader.ReaderError:
+        mark = _first_unprintable(source.text)
         document.faults.append(document.fault_at(mark, "has a character that YAML does not allow", "remove it"))
     except yaml.MarkedYAMLError as problem:
-        found = problem.problem_mark or problem.context_mark
-        mark = Mark(found.line, found.column) if found else Mark()
-        what = f"is not valid YAML: {problem.problem or 'it cannot be read'}"
-        document.faults.append(document.fault_at(mark, what, _syntax_advice(source, mark)))
+        document.faults.append(document.fault_at(*_in_words(source, problem)))
     except _TooMuchError as problem:
         document.faults.append(document.fault_at(problem.mark, problem.args[0], "make the file smaller or flatter"))
     return document
@@ -195,7 +93,7 @@ class _Reader:
             self._next(yaml.DocumentEndEvent)
             event = self._loader.get_event()
             if not isinstance(event, yaml.StreamEndEvent):
-                self._fault(_mark(event), "holds a second document", "keep one document in a file; remove `---`")
+                self._fault(_mark(event.start_mark), "holds a second document", "keep one document in a file; remove `---`")
         finally:
             self._loader.dispose()
 
@@ -207,51 +105,69 @@ class _Reader:
     def _fault(self, mark: Mark, message: str, advice: str) -> None:
         self._document.faults.append(self._document.fault_at(mark, message, advice))
 
-    def _value(self, path: Path_, key: Mark | None, *, flow: bool, depth: int) -> object:
-        event = self._loader.get_event()
-        mark = _mark(event)
+    def _count(self, mark: Mark, depth: int) -> None:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise _TooMuchError(mark, f"has more than {MAX_NODES:,} values")
         if depth > MAX_DEPTH:
             raise _TooMuchError(mark, f"is nested deeper than {MAX_DEPTH} levels")
-        if getattr(event, "tag", None) and not (isinstance(event, yaml.ScalarEvent) and event.tag == "!"):
-            self._fault(mark, f"has the tag `{event.tag}`", "remove it; tags are not allowed here")
-        elif isinstance(event, yaml.AliasEvent):
+
+    def _value(self, path: Path_, key: Mark | None, *, flow: bool, depth: int) -> object:
+        event = self._loader.get_event()
+        mark = _mark(event.start_mark)
+        self._count(mark, depth)
+        self._extras(event)
+        self._document.places[path] = Place(mark, key, flow)
+        match event:
+            case yaml.MappingStartEvent():
+                return self._mapping(path, flow=bool(event.flow_style), depth=depth)
+            case yaml.SequenceStartEvent():
+                return self._sequence(path, flow=bool(event.flow_style), depth=depth)
+            case yaml.ScalarEvent():
+                return _scalar(event.value, plain=event.implicit[0])
+            case _:  # an alias
+                self._document.leave_out(path)
+                return None
+
+    def _extras(self, event: yaml.Event) -> None:
+        """What YAML can hang on a value, and nobody needs here."""
+        mark = _mark(event.start_mark)
+        if isinstance(event, yaml.AliasEvent):
             self._fault(mark, f"refers to the alias `*{event.anchor}`", "write the value out; aliases are not allowed")
         elif getattr(event, "anchor", None):
-            self._fault(mark, f"has the anchor `&{event.anchor}`", "remove it; anchors are not allowed here")
-        plain = isinstance(event, yaml.ScalarEvent) and bool(event.implicit[0])
-        self._document.places[path] = Place(mark, key, flow, plain)
-        if isinstance(event, yaml.MappingStartEvent):
-            return self._mapping(path, flow=bool(event.flow_style), depth=depth)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return self._sequence(path, flow=bool(event.flow_style), depth=depth)
-        return _scalar(event.value, plain=plain) if isinstance(event, yaml.ScalarEvent) else None
+            self._fault(mark, f"has the anchor `&{event.anchor}`", "remove it; anchors are not allowed")
+        if getattr(event, "tag", None):
+            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            self._fault(mark, f"has the tag `{tag}`", "remove it; tags are not allowed")
 
     def _mapping(self, path: Path_, *, flow: bool, depth: int) -> dict[str, object]:
         found: dict[str, object] = {}
         first: dict[str, Mark] = {}
         while not isinstance(self._loader.peek_event(), yaml.MappingEndEvent):
             event = self._loader.peek_event()
-            mark = _mark(event)
-            if isinstance(event, yaml.ScalarEvent):
-                self._loader.get_event()
-                key = event.value
-                self._nodes += 1
-            else:
+            mark = _mark(event.start_mark)
+            if not isinstance(event, yaml.ScalarEvent):
                 self._fault(mark, "has a key that is not plain text", "write the key as one word")
-                self._value((*path, "?"), None, flow=flow, depth=depth + 1)
-                key = f"?{mark.line}:{mark.column}"
+                self._skip(path, depth)  # the key
+                self._skip(path, depth)  # its value
+                continue
+            self._loader.get_event()
+            self._count(mark, depth)
+            self._extras(event)
+            key = event.value
             if key in first:
                 advice = f"remove one; the first is in line {first[key].line + 1}"
                 self._fault(mark, f"has the key `{key}` twice", advice)
-                self._value((*path, f"{key} again"), mark, flow=flow, depth=depth + 1)
+                self._skip(path, depth)
                 continue
             first[key] = mark
             found[key] = self._value((*path, key), mark, flow=flow, depth=depth + 1)
         self._loader.get_event()
         return found
+
+    def _skip(self, path: Path_, depth: int) -> None:
+        """Read a value for its faults only."""
+        self._value((*path, -1), None, flow=False, depth=depth + 1)  # no path of a file has such a step
 
     def _sequence(self, path: Path_, *, flow: bool, depth: int) -> list[object]:
         found: list[object] = []
@@ -272,24 +188,52 @@ def _scalar(text: str, *, plain: bool) -> object:
     if _INT.fullmatch(text):
         digits = text.lstrip("+-")
         return int(text) if digits == "0" or not digits.startswith("0") else text  # 007 is no number that one means
-    return float(text) if _FLOAT.fullmatch(text) else text
+    number = float(text) if _FLOAT.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else text
 
 
-def _mark(event: yaml.Event) -> Mark:
-    start = event.start_mark
-    return Mark(start.line, start.column) if start else Mark()
+def _mark(mark: yaml.Mark | None) -> Mark:
+    return Mark(mark.line, mark.column) if mark else Mark()
 
 
-def _mark_of(text: str, position: int) -> Mark:
-    before = text[:position]
-    return Mark(before.count("\n"), position - (before.rfind("\n") + 1))
+def _first_unprintable(text: str) -> Mark:
+    """The parsers count differently up to it; this counts as all other marks do."""
+    found = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    before = (text[: found.start()] if found else "").splitlines(keepends=True) or [""]
+    whole = before[-1].endswith(("\n", "\r"))
+    return Mark(len(before), 0) if whole else Mark(len(before) - 1, len(before[-1]))
 
 
-def _syntax_advice(source: Source, mark: Mark) -> str:
-    lines = source.lines
-    line = lines[mark.line] if mark.line < len(lines) else ""
-    if "\t" in line[: mark.column + 1]:
-        return "indent with spaces; YAML does not allow tabs there"
-    if ": " in line:
-        return "quote the text if it holds `: `, and check indentation and brackets"
-    return "check indentation, quotes and brackets here and just above"
+# ---------------------------------------------------------------- what the parser complains of, in an author's words
+
+
+def _in_words(source: Source, problem: yaml.MarkedYAMLError) -> tuple[Mark, str, str]:
+    """Place, sentence and advice; the same whichever parser found it."""
+    at, begun = _mark(problem.problem_mark or problem.context_mark), _mark(problem.context_mark)
+    line = source.lines[at.line] if at.line < len(source.lines) else ""
+    character = line[at.column : at.column + 1]
+    context, what = str(problem.context or ""), str(problem.problem or "")
+    if "cannot start any token" in what:
+        if character == "\t":
+            return at, "a tab stands where YAML wants spaces", "indent with spaces"
+        return at, f"a text that begins with {character} needs quotes", "quote the text"
+    if "quoted scalar" in context and "end of stream" in what:
+        return begun, "the quote that opens here is not closed", "close it"
+    if "flow mapping" in context or "flow sequence" in context:
+        if at.line != begun.line:
+            opened = source.lines[begun.line][begun.column : begun.column + 1]
+            return begun, f"the `{opened}` that opens here is not closed", "close it"
+        return at, "a comma or a closing bracket is missing before this", "separate the values by commas"
+    if at.line >= len(source.lines):
+        return at, "the file ends in the middle", "close every `{`, `[` and quote"
+    if "mapping values are not allowed" in what:
+        return at, "a `:` cannot stand here", "quote the text if it holds `: `, else check the indentation"
+    if "sequence entries are not allowed" in what:
+        return at, "a list cannot begin here", "begin it on a line of its own, or quote the text"
+    if "escape character" in what:
+        backslash = max(0, line.rfind("\\", 0, at.column + 1))
+        mark = Mark(at.line, backslash)
+        return mark, "this `\\` begins no escape that YAML knows", "double it, or use single quotes"
+    if "block mapping" in context or "block collection" in context:
+        return at, "this does not belong to what stands above it", "check the indentation, and that each key ends with `:`"
+    return at, f"is not valid YAML: {what or 'it cannot be read'}", "check indentation, quotes and brackets here and above"

@@ -25,7 +25,11 @@ _TEXTS = {"dot": dot_of, "mmd": mermaid_of, "md": table_of}
 
 
 def diagram(
-    machine: CompiledMachine, format: str, trail: Trail | None = None, *, program: str | None = None  # noqa: A002
+    machine: CompiledMachine,
+    format: str,  # noqa: A002  the word that everybody uses for it
+    trail: Trail | None = None,
+    *,
+    program: str | None = None,
 ) -> bytes:
     """The picture of `machine` in one of FORMATS, with the way of a task where a trail is given.
 

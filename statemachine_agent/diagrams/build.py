@@ -6,7 +6,7 @@ It must not know any output, and it holds no transition of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.chart.transitions import WORKING, Transition
@@ -52,7 +52,8 @@ class _Builder:
         for source, target in self.trail.moves:
             if not self._between(source, target):
                 raise UsageError(
-                    f"the task went from `{source}` to `{target}`: `{self.machine.name}` has no such transition", hint=hint
+                    f"the task went from `{source}` to `{target}`: `{self.machine.name}` has no such transition",
+                    hint=hint,
                 )
 
     def _between(self, source: str, target: str) -> list[Transition]:
@@ -128,10 +129,10 @@ class _Builder:
     def _tools(self, state: State, inside: Sequence[Line]) -> tuple[Tool, ...]:
         match state:
             case ChooseState():
-                return tuple(self._choice(tool, words.pins(choice.pinned), inside) for tool, choice in state.choose.items())
+                offered = state.choose.items()
+                return tuple(self._choice(tool, words.pins(choice.pinned), inside) for tool, choice in offered)
             case CallState():
-                given = (("arguments", "the accepted proposal"),) if state.given == "proposal" else words.pins(state.given)
-                return (Tool(state.call, self._effect(state.call), given),)
+                return (Tool(state.call, self._effect(state.call), words.given(state.given)),)
             case ReconcileState():
                 return (Tool(state.reconcile, self._effect(state.reconcile)),)
             case ApprovalState():

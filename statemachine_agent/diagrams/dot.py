@@ -17,6 +17,7 @@ from statemachine_agent.diagrams.picture import Edge, End, Node, Picture
 FONT = "Helvetica"
 NOTE = "note"
 _MAIN = "main"
+_MANY = 80  # arrows; with more, their labels would take more room than the states
 _THICK, _THIN = "4", "1.5"
 
 
@@ -29,25 +30,27 @@ def dot_of(picture: Picture) -> str:
     )  # fmt: skip
     graph.attr("node", fontname=FONT, fontsize="11", shape="box", style="rounded,filled", margin="0.08,0.05")
     graph.attr("edge", fontname=FONT, fontsize="11", arrowsize="0.8")
+    inside = len(picture.edges) > _MANY
     for node in picture.nodes:
-        _node(graph, node)
+        _node(graph, node, [edge for edge in picture.edges if inside and edge.source == node.name])
     for edge in picture.edges:
-        _edge(graph, picture, edge)
+        _edge(graph, picture, edge, rows_inside=inside)
     _lonely_ends(graph, picture)
     exits = (t for group in picture.exits for one in group.exits for t in one.transitions)
-    graph.node(NOTE, f"<{labels.of_note(picture)}>", shape="box", style="dashed", color=labels.GREY, **_class(exits, "note"))
+    note = f"<{labels.of_note(picture, rows_inside=inside)}>"
+    graph.node(NOTE, note, style="dashed", color=labels.GREY, **_class(exits, "note"))
     return str(graph.source)
 
 
-def _node(graph: graphviz.Digraph, node: Node) -> None:
+def _node(graph: graphviz.Digraph, node: Node, leaving: list[Edge]) -> None:
     fill, border = labels.KINDS[node.kind]
     graph.node(
-        node.name, f"<{labels.of_node(node)}>", fillcolor=fill, color=border, group=_MAIN if node.main else "",
+        node.name, f"<{labels.of_node(node, leaving)}>", fillcolor=fill, color=border, group=_MAIN if node.main else "",
         penwidth=_THICK if node.current else _THIN, **_class(node.transitions, node.kind),
     )  # fmt: skip
 
 
-def _edge(graph: graphviz.Digraph, picture: Picture, edge: Edge) -> None:
+def _edge(graph: graphviz.Digraph, picture: Picture, edge: Edge, *, rows_inside: bool) -> None:
     """An arrow, and with it the end that it leads to: ends stand beside each state, so that no arrow crosses the page."""
     target = edge.target
     end = next((e for e in picture.ends if e.name == target), None)
@@ -62,7 +65,9 @@ def _edge(graph: graphviz.Digraph, picture: Picture, edge: Edge) -> None:
         look |= {"penwidth": _THICK, "color": labels.INK}
     elif edge.quiet:
         look |= {"style": "dotted"}
-    graph.edge(edge.source, target, f"<{labels.of_edge(edge)}>", **look, **_class(x.transition for x in edge.lines))
+    text = labels.of_edge(edge, rows_inside=rows_inside)
+    look |= {"label": f"<{text}>"} if text else {}
+    graph.edge(edge.source, target, **look, **_class(line.transition for line in edge.lines))
 
 
 def _reached(picture: Picture, end: End) -> bool:

@@ -28,11 +28,14 @@ ENDS = {"SUCCEEDED": ("#dcf5e1", "#1a7f37"), "FAILED": ("#fbe3e4", "#b3202c")}
 OTHER_END = ("#ffffff", "#424a53")
 EFFECTS = {"read": "#0b5cad", "write": "#b0400f", "irreversible": "#8c1a7d", "control": INK}
 
-_WIDTH = 58  # characters of a line inside a state
+_WIDTH = 60  # characters of a line inside a state
 _NARROW = 34  # and beside an arrow
-_LEFT = '<BR ALIGN="LEFT"/>'
+_NOTE = 44
+_GAP = "    "
+_NOW = "● now"
 _TABLE = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="2"'
-_TIGHT = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1"'
+_LINES = 'BORDER="0" CELLBORDER="0" CELLSPACING="1" CELLPADDING="0"'
+_WIDE = 'ALIGN="LEFT" COLSPAN="3"'
 
 
 def escape(text: str) -> str:
@@ -50,11 +53,6 @@ def font(content: str, *, color: str = INK, size: int | None = None, bold: bool 
     return f'<FONT COLOR="{color}"{points}>{content}</FONT>'
 
 
-def wrapped(text: str, width: int = _WIDTH, indent: str = "") -> str:
-    """`text` escaped, in lines of at most `width` characters."""
-    return "".join(indent + escape(line) + _LEFT for line in textwrap.wrap(text, width))
-
-
 def cell(content: str, attributes: str = 'ALIGN="LEFT"') -> str:
     """One cell of a table."""
     return f"<TD {attributes}>{content}</TD>"
@@ -70,15 +68,21 @@ def table(rows: Iterable[str], attributes: str = _TABLE) -> str:
     return f"<TABLE {attributes}>{''.join(rows) or row(cell(''))}</TABLE>"
 
 
+def lines(parts: Iterable[str], align: str = "LEFT") -> str:
+    """Lines below each other: as rows, since Graphviz would leave no room between the lines of one text."""
+    return table((row(cell(part, f'ALIGN="{align}"')) for part in parts), _LINES)
+
+
+def wrapped(text: str, width: int = _WIDTH) -> list[str]:
+    """`text` escaped, in lines of at most `width` characters."""
+    return [escape(line) for line in textwrap.wrap(text, width)]
+
+
 # ---------------------------------------------------------------- states and ends
 
-_WIDE = 'ALIGN="LEFT" BALIGN="LEFT" COLSPAN="3"'
-_GAP = "    "
-_NOW = "● now"
 
-
-def of_node(node: Node) -> str:
-    """The inside of a state: name and kind, then all that stays in it."""
+def of_node(node: Node, leaving: Iterable[Edge] = ()) -> str:
+    """The inside of a state: name and kind, all that stays in it, and the rows of arrows whose own place is too small."""
     border = KINDS[node.kind][1]
     start = font("start ► ", color=border, bold=True) if node.initial else ""
     now = font(f"{_GAP}{_NOW}", color=border, bold=True) if node.current else ""
@@ -86,89 +90,89 @@ def of_node(node: Node) -> str:
     word = font(escape(node.word), color=border, bold=True)
     rows = [row(cell(name), cell("", 'WIDTH="12"'), cell(word, 'ALIGN="RIGHT"'))]
     if node.brief:
-        rows.append(row(cell(font(wrapped(node.brief), italic=True), _WIDE)))
+        rows.append(row(cell(lines(font(part, italic=True) for part in wrapped(node.brief)), _WIDE)))
     for tool in node.tools:
         rows += _tool(tool)
-    rows += [row(cell(font(escape(fact)), _WIDE)) for fact in node.facts]
-    rows += [row(cell(_inside(line), _WIDE)) for line in node.lines]
+    if node.facts:
+        rows.append(row(cell(lines(font(part) for fact in node.facts for part in wrapped(fact)), _WIDE)))
+    told = [(line, words.told(line)) for line in node.lines]
+    told += [(line, words.led(line)) for edge in leaving for line in edge.lines]
+    told.sort(key=lambda one: one[0].transition.index)  # the order in which they are tried
+    if told:
+        rows.append(row(cell(lines(part for line, text in told for part in _inside(text, line)), _WIDE)))
     return table(rows)
 
 
 def _tool(tool: Tool) -> Iterator[str]:
     color = EFFECTS[tool.effect]
     kind = "" if tool.effect == "control" else font(f"  {tool.effect}", color=color)
-    pinned = "".join(
-        font(f"{_GAP}{escape(name)} ← {escape(value)}", size=10) + _LEFT for name, value in tool.pinned
-    )
-    name = font(escape(tool.name), color=color, bold=True) + kind + _LEFT
+    name = font(escape(tool.name), color=color, bold=True) + kind
+    pinned = [font(f"{_GAP}{escape(name)} ← {escape(value)}") for name, value in tool.pinned]
     use = font(escape(tool.use), color=GREY, size=10)
-    yield row(cell(name + pinned, 'ALIGN="LEFT" BALIGN="LEFT"'), cell(""), cell(use, 'ALIGN="RIGHT" VALIGN="TOP"'))
+    yield row(cell(lines([name, *pinned])), cell(""), cell(use, 'ALIGN="RIGHT" VALIGN="TOP"'))
     for line in tool.lines:
-        yield row(cell(_inside(line, within=tool.name), _WIDE))
+        yield row(cell(lines(_inside(words.told(line, within=tool.name), line, _GAP)), _WIDE))
 
 
-def _inside(line: Line, within: str = "") -> str:
-    """A row that leads nowhere else, or one that the author did not write."""
-    first, quote, rest = words.told(line, within).partition("“")
-    indent = _GAP if within else ""
-    text = wrapped(first, indent=indent) + wrapped(quote + rest, indent=indent)
-    return font(text, color=GREY if line.quiet else INK, size=10)
+def _inside(text: str, line: Line, indent: str = "") -> Iterator[str]:
+    """The text of a row, a quoted refusal on a line of its own."""
+    first, quote, rest = text.partition("“")
+    for part in wrapped(first) + wrapped(quote + rest):
+        yield font(indent + part, color=GREY if line.quiet else INK, size=10)
 
 
 def of_end(end: End, *, current: bool) -> str:
     """The inside of an end."""
     _, border = ENDS.get(end.name, OTHER_END)
-    rows = [row(cell(font(escape(end.name), bold=True, color=border, size=12), 'ALIGN="CENTER"'))]
-    rows += [row(cell(font(wrapped(fact, 40), size=10), 'ALIGN="CENTER"')) for fact in end.facts]
-    rows += [row(cell(font(_NOW, bold=True, color=border), 'ALIGN="CENTER"'))] if current else []
-    return table(rows, _TIGHT)
+    parts = [font(escape(end.name), bold=True, color=border, size=12)]
+    parts += [font(part, size=10) for fact in end.facts for part in wrapped(fact, 40)]
+    parts += [font(_NOW, bold=True, color=border)] if current else []
+    return lines(parts, "CENTER")
 
 
 # ---------------------------------------------------------------- arrows and notes
 
 
-def of_edge(edge: Edge) -> str:
-    """What stands beside an arrow: a line or more for each transition."""
+def of_edge(edge: Edge, *, rows_inside: bool) -> str:
+    """What stands beside an arrow: each transition, unless they stand inside the state; it may be nothing."""
+    parts = [part for line in edge.lines if not rows_inside for part in _beside(line)]
+    parts += [font(words.times(edge.visits), bold=True, size=13)] if edge.visits else []
     gap = cell("", 'WIDTH="5"')  # the arrow runs along the label's left side
-    rows = [row(gap, cell(_beside(line), 'ALIGN="LEFT" BALIGN="LEFT"')) for line in edge.lines]
-    if edge.visits:
-        rows.append(row(gap, cell(font(f"× {edge.visits}", bold=True, size=13))))
-    return table(rows, _TIGHT)
+    return table((row(gap, cell(part)) for part in parts), _LINES) if parts else ""
 
 
-def _beside(line: Line) -> str:
+def _beside(line: Line) -> Iterator[str]:
     whole = words.beside(line)
     parts = [whole]
     if line.on and len(whole) > _NARROW:
-        parts = [f"{words.numbered(line)} {line.on}", words.asked(line)]
+        parts = [f"{words.numbered(line)} {line.on}".strip(), words.asked(line)]
     color = GREY if line.quiet else INK
-    shown = font("".join(wrapped(part, _NARROW) for part in parts), color=color)
-    return shown + "".join(font(wrapped(note, _NARROW), color=color, size=10, italic=True) for note in line.notes)
+    yield from (font(shown, color=color) for part in parts for shown in wrapped(part, _NARROW))
+    yield from (font(shown, color=color, italic=True) for note in line.notes for shown in wrapped(note, _NARROW))
 
 
 def of_title(picture: Picture) -> str:
     """The heading."""
     name = font(escape(picture.name), bold=True, size=20) + font(f"{_GAP}version {picture.version}", color=GREY)
-    summary = font(wrapped(picture.summary, 90).removesuffix(_LEFT))
-    return table([row(cell(name, 'ALIGN="CENTER"')), row(cell(summary, 'ALIGN="CENTER"')), row(cell("", 'HEIGHT="8"'))])
+    summary = [font(part) for part in wrapped(picture.summary, 90)]
+    return lines([name, *summary, font(" ")], "CENTER")
 
 
-def of_note(picture: Picture) -> str:
+def of_note(picture: Picture, *, rows_inside: bool) -> str:
     """The one note: ways out that are not drawn as arrows, and how to read what is."""
     rows = [row(cell(font("Ways out that are not drawn as arrows", bold=True)))]
     for group in picture.exits:
-        rows.append(row(cell(font(wrapped(f"{group.where}:", _NOTE)), _LEFT_CELL)))
-        rows.append(row(cell(font("".join(wrapped(way, _NOTE, _GAP) for way in words.ways(group))), _LEFT_CELL)))
-    for text in (f"A task's budget: {', '.join(picture.limits)}.", *_READING):
-        rows.append(row(cell(font(wrapped(text, _NOTE), color=GREY, size=10), _LEFT_CELL)))
-    return table(rows)
+        parts = wrapped(f"{group.where}:", _NOTE)
+        parts += [_GAP + part for way in words.ways(group) for part in wrapped(way, _NOTE)]
+        rows.append(row(cell(lines(font(part) for part in parts))))
+    reading = [f"A task's budget: {', '.join(picture.limits)}.", *_READING, *([_INSIDE] if rows_inside else [])]
+    small = (lines(font(part, color=GREY, size=10) for part in wrapped(text, _NOTE + 4)) for text in reading)
+    return table([*rows, *(row(cell(part)) for part in small)])
 
 
-_NOTE = 44
-_LEFT_CELL = 'ALIGN="LEFT" BALIGN="LEFT"'
 _READING = (
     "Of numbered rows the first that holds is taken.",
     "Grey rows are not written in the file: they are so in every machine.",
     "An end stands beside each state that leads to it; it is one and the same end.",
 )
-
+_INSIDE = "There are many arrows: what leads along them stands in the state that they leave."

@@ -70,7 +70,7 @@ def _tool(tool: Tool) -> str:
 def _arrow(edge: Edge) -> str:
     texts = [text for line in edge.lines for text in (words.beside(line), *line.notes)]
     lines = [part for text in texts for part in _wrapped(text, _NARROW)]
-    lines += [escape(f"× {edge.visits}")] if edge.visits else []
+    lines += [words.times(edge.visits)] if edge.visits else []
     label = "<br/>".join(lines)
     return f"  {_id(edge.source)} --> {_id(edge.target)}" + (f" : {label}" if label else "")
 
@@ -100,7 +100,8 @@ def _classes(picture: Picture) -> Iterator[str]:
         width = "3px" if kind in {end.name for end in picture.ends} else "1px"
         yield f"  classDef k_{kind} fill:{fill},stroke:{border},color:{labels.INK},stroke-width:{width}"
         yield from _members(f"k_{kind}", ids)
-    now = [_id(one.name) for one in (*picture.nodes, *picture.ends) if one.current]
+    now = [_id(node.name) for node in picture.nodes if node.current]
+    now += [_id(end.name) for end in picture.ends if end.current]
     if now:
         yield "  classDef k_now stroke-width:5px"
         yield from _members("k_now", now)

@@ -22,7 +22,7 @@ from statemachine_agent.text import one_line
 _PURE = "graphviz-pure"
 _SECONDS = 60
 #: beside an SVG the program tells how wide each text is, after the SVG and in the same run
-_OUTPUT = {"svg": ("-Tsvg", "-Tjson"), "png": ("-Tpng", "-Gdpi=120")}
+_OUTPUT = {"svg": ("-Tsvg", "-Tjson"), "png": ("-Tpng", "-Gdpi=120", "-Gsize=50,50")}
 
 
 class DrawingError(SmaError):

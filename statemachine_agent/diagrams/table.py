@@ -1,4 +1,4 @@
-"""A picture → Markdown tables: states × tools, every row, the exits, the guards with their texts.
+"""A picture → Markdown tables: states by tools, every row, the exits, the guards with their texts.
 
 It must not know machines. What an author wrote appears as it is: nothing of it becomes Markdown.
 """
@@ -25,8 +25,7 @@ def table_of(picture: Picture) -> str:
         _table(("State", "What happens", "Details"), (_state(node) for node in picture.nodes)),
         *_tools(picture),
         "## Rows",
-        "Of numbered rows the first that holds is taken. Rows in *italics* are not written in the file: they are so in"
-        " every machine.",
+        "Of numbered rows the first that holds is taken. *Italics*: not written in the file, and so in every machine.",
         _table(("State", "What happened", "Condition", "What follows"), _rows(picture)),
         "## Ways out of many states",
         _table(("Where", "Way out"), ((escape(g.where), escape(way)) for g in picture.exits for way in words.ways(g))),
@@ -105,8 +104,8 @@ def _rows(picture: Picture) -> Iterator[tuple[str, ...]]:
 def _row(node: Node, line: Line) -> tuple[str, ...]:
     t = line.transition
     follows = f"refused: “{t.refuse}”" if t.refuse is not None else f"→ {t.target}" if t.target else "stays"
-    follows += f" ({', '.join(line.notes)})" if line.notes else ""
-    cells = (escape(f"{words.numbered(line)} {line.on}".strip()), escape(line.condition), escape(follows))
+    on = f"{words.numbered(line)} {line.on}".strip()
+    cells = (escape(on), escape(line.condition), escape(follows + words.noted(line)))
     return code(node.name), *(_leaning(cell, quiet=line.quiet) for cell in cells)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import Literal
 
 from statemachine_agent.chart.transitions import Transition
 from statemachine_agent.definition.machine import Given, Limits
@@ -72,7 +73,12 @@ def told(line: Line, within: str = "") -> str:
         text = " ".join(word for word in (on, "refused", line.condition) if word) + f": “{t.refuse}”"
     else:
         text = ", ".join(word for word in (on, line.condition) if word) + (f" → {t.target}" if t.target else ": stays")
-    return clean(f"{numbered(line)} {text}") + (f" ({', '.join(line.notes)})" if line.notes else "")
+    return clean(f"{numbered(line)} {text}") + noted(line)
+
+
+def led(line: Line) -> str:
+    """What leads along an arrow, as a row of the state that it leaves."""
+    return f"{beside(line)} → {line.transition.target}".strip() + noted(line)
 
 
 def asked(line: Line) -> str:
@@ -85,9 +91,19 @@ def beside(line: Line) -> str:
     return " ".join(word for word in (numbered(line), line.on, asked(line)) if word)
 
 
+def noted(line: Line) -> str:
+    """The notes, set apart."""
+    return f" ({', '.join(line.notes)})" if line.notes else ""
+
+
 def numbered(line: Line) -> str:
     """Its number among rows whose order says something."""
     return f"{line.order}." if line.order else ""
+
+
+def times(count: int) -> str:
+    """How often a way was gone."""
+    return f"\N{MULTIPLICATION SIGN} {count}"
 
 
 def ways(group: Exits) -> list[str]:
@@ -122,15 +138,20 @@ def duration(time: timedelta) -> str:
     return " ".join(parts) or "0s"
 
 
-def limits(given: Limits) -> tuple[str, ...]:
+def limits(budget: Limits) -> tuple[str, ...]:
     """The budgets of a task."""
     return (
-        f"{given.steps:,} steps",
-        f"{duration(given.active_time)} active time",
-        f"{given.tokens:,} tokens",
-        f"{given.tool_calls:,} tool calls",
-        f"{given.cost_usd:.2f} USD",
+        f"{budget.steps:,} steps",
+        f"{duration(budget.active_time)} active time",
+        f"{budget.tokens:,} tokens",
+        f"{budget.tool_calls:,} tool calls",
+        f"{budget.cost_usd:.2f} USD",
     )
+
+
+def given(with_: Literal["proposal"] | Mapping[str, Given]) -> tuple[tuple[str, str], ...]:
+    """The arguments of a call."""
+    return (("arguments", "the accepted proposal"),) if isinstance(with_, str) else pins(with_)
 
 
 def pins(given: Mapping[str, Given]) -> tuple[tuple[str, str], ...]:

@@ -94,5 +94,6 @@ def _read(question: str) -> str:
     print(question, end="", file=sys.stderr, flush=True)  # noqa: T201
     line = sys.stdin.readline()
     if not line:
+        _say("")
         raise UsageError("nobody is there to choose", hint="run in a terminal, or name another model with --model")
     return line.rstrip("\r\n")

@@ -41,6 +41,13 @@ class ServiceNotStarted(RuntimeError):
         self.reason = reason
 
 
+def forget(folder: Path) -> None:
+    """Remove what the services remembered in ``folder``; only their own files."""
+    for name in DEFAULT_PORTS:
+        for file in folder.glob(f"{name}.sqlite*"):
+            file.unlink()
+
+
 class Sandbox:
     """The four services, running between entering and leaving the ``with`` block.
 

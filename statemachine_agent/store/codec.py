@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -32,7 +33,11 @@ from statemachine_agent.records import (
     Usage,
 )
 from statemachine_agent.store import payloads
+from statemachine_agent.text import one_line
 from statemachine_agent.times import time_of, time_text
+
+#: what the root of a task's chain is made of
+ROOT = ("id", "trace_id", "machine", "machine_version", "definition_hash", "actor", "input", "model", "started_at")
 
 
 def json_text(value: object) -> str:
@@ -44,6 +49,24 @@ def chained(before: bytes, table: str, columns: Mapping[str, object]) -> bytes:
     """The chain of a row: over the chain before it, the table's name and the row's content."""
     content = {k: v.hex() if isinstance(v, bytes) else v for k, v in columns.items()}
     return sha256(before + canonical([table, content])).digest()
+
+
+def rooted(task: Mapping[str, object]) -> bytes:
+    """The chain before a task's first row: over what the task is, which never changes (see `ROOT`)."""
+    return sha256(canonical([task[name] for name in ROOT])).digest()
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """StoreError naming `what` where a stored value is none that was ever written."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, ArithmeticError) as problem:
+        raise StoreError(
+            f"{what} cannot be read: {one_line(str(problem))}",
+            hint="it was altered; restore a backup",
+            reason="altered",
+        ) from None
 
 
 def columns_of(connection: sqlite3.Connection, row: Row) -> dict[str, Any]:
@@ -129,7 +152,7 @@ def head_hash(head: Head) -> bytes:
 
 def head_of(row: sqlite3.Row, proposal: Any) -> Head:
     """The head in a row of `task`."""
-    try:
+    with readable(f"the head of task {row['id']}"):
         body = json.loads(row["head"])
         usage = body["usage"]
         return Head(
@@ -146,10 +169,6 @@ def head_of(row: sqlite3.Row, proposal: Any) -> Head:
             pending_exit=body["pending_exit"], evidence_count=body["evidence_count"], output=body["output"],
             proposal=proposal,
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError, ArithmeticError) as problem:
-        raise StoreError(
-            f"the head of task {row['id']} cannot be read: {problem}", hint="the row was altered; restore a backup"
-        ) from None
 
 
 # ---------------------------------------------------------------- effects and approvals
@@ -157,18 +176,19 @@ def head_of(row: sqlite3.Row, proposal: Any) -> Head:
 
 def effect_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Effect:
     """The effect in a row of `effect`; `values` are its payloads by hash."""
-    return Effect(
-        key=row["key"], tool=row["tool"], status=EffectStatus(row["status"]), action_hash=row["action_hash"],
-        args=values[row["args_hash"]], proposed_in=row["proposed_in"], attempt=row["attempt"],
-        receipt=values[row["receipt_hash"]] if row["receipt_hash"] else None,
-        approval_id=row["approval_id"], reason=row["reason"], inherited=bool(row["inherited"]),
-        at=time_of(row["at"]),
-    )  # fmt: skip
+    with readable(f"the effect {row['key']}"):
+        return Effect(
+            key=row["key"], tool=row["tool"], status=EffectStatus(row["status"]), action_hash=row["action_hash"],
+            args=values[row["args_hash"]], proposed_in=row["proposed_in"], attempt=row["attempt"],
+            receipt=values[row["receipt_hash"]] if row["receipt_hash"] else None,
+            approval_id=row["approval_id"], reason=row["reason"], inherited=bool(row["inherited"]),
+            at=time_of(row["at"]),
+        )  # fmt: skip
 
 
 def approval_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Approval:
     """The request in a row of `approval`. A text that is no time stays as it is: its reader fails closed."""
-    try:
+    with readable(f"the approval {row['id']}"):
         return Approval(
             id=row["id"], state=row["state"], tool=row["tool"], action_hash=row["action_hash"],
             effect_key=row["effect_key"], policy_version=row["policy_version"], roles=tuple(json.loads(row["roles"])),
@@ -176,7 +196,3 @@ def approval_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Approval:
             answers=tuple(json.loads(row["answers"])), shown=values[row["shown_hash"]],
             requested_at=time_of(row["requested_at"]),
         )  # fmt: skip
-    except (ValueError, TypeError) as problem:
-        raise StoreError(
-            f"the approval {row['id']} cannot be read: {problem}", hint="the row was altered; restore a backup"
-        ) from None

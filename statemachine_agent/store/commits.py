@@ -9,15 +9,13 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import Any
 
-from statemachine_agent.canonical import canonical
 from statemachine_agent.environment import Environment
-from statemachine_agent.errors import StaleVersionError, StoreError
+from statemachine_agent.errors import StaleVersionError, StoreError, UnknownTaskError
 from statemachine_agent.records import Approval, Effect, Head, Lease, NewTask, Row, Timer, Transaction
 from statemachine_agent.store import leases, payloads
-from statemachine_agent.store.codec import chained, columns_of, head_hash, head_json, json_text
+from statemachine_agent.store.codec import ROOT, chained, columns_of, head_hash, head_json, json_text, rooted
 from statemachine_agent.store.port import KeyTakenError
 from statemachine_agent.store.schema import ROW_BITS
 from statemachine_agent.times import time_text
@@ -53,11 +51,7 @@ def create(connection: sqlite3.Connection, new: NewTask) -> int:
         (new.definition_hash, new.machine, new.machine_version, payloads.put(connection, new.definition)),
     )
     first = new.first
-    root = sha256(
-        canonical(
-            [new.id, new.machine, new.definition_hash, new.actor, new.input, new.model, time_text(new.started_at)]
-        )
-    ).digest()
+    root = rooted({**{name: getattr(new, name) for name in ROOT}, "started_at": time_text(new.started_at)})
     cursor = connection.execute(
         "INSERT INTO task (id, trace_id, machine, machine_version, definition_hash, actor, actor_id, tenant, input_hash,"
         " model, started_at, version, status, configuration, steps, head, updated_at, row, chain)"
@@ -76,6 +70,8 @@ def create(connection: sqlite3.Connection, new: NewTask) -> int:
 
 def commit(connection: sqlite3.Connection, environment: Environment, transaction: Transaction, lease: Lease) -> None:
     """Write one transaction over the version that it was made from."""
+    if lease.task_no != transaction.task_no:
+        raise StoreError(f"the lease of task {lease.task_id} is none of this task", reason="programming")
     leases.check(connection, lease)
     row = connection.execute("SELECT version, row, chain FROM task WHERE no = ?", (transaction.task_no,)).fetchone()
     if row is None or row["version"] != transaction.expected_version:
@@ -90,10 +86,17 @@ def commit(connection: sqlite3.Connection, environment: Environment, transaction
 def note(connection: sqlite3.Connection, task_no: int, rows: Iterable[Row]) -> None:
     """Append rows without a new version."""
     found = connection.execute("SELECT version, row, chain FROM task WHERE no = ?", (task_no,)).fetchone()
+    if found is None:
+        raise UnknownTaskError
     log = _Log(connection, task_no, found["version"], found["row"], found["chain"])
     for row in rows:
         log.append(row.table, columns_of(connection, row))
     connection.execute("UPDATE task SET row = ?, chain = ? WHERE no = ?", (log.row, log.chain, task_no))
+
+
+def request_cancel(connection: sqlite3.Connection, task_no: int, who: str) -> None:
+    """Note who asked first for the task to be cancelled."""
+    connection.execute("UPDATE task SET cancel_requested = ? WHERE no = ? AND cancel_requested IS NULL", (who, task_no))
 
 
 def _write(connection: sqlite3.Connection, log: _Log, transaction: Transaction, *, token: int, now: datetime) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from statemachine_agent.environment import Environment, ProcessIdentity
 from statemachine_agent.errors import LeaseLostError, TaskHeldError
 from statemachine_agent.records import Lease
-from statemachine_agent.store.codec import json_text
+from statemachine_agent.store.codec import json_text, readable
 from statemachine_agent.times import time_of, time_text
 
 
@@ -29,8 +29,9 @@ def claim(
     row = connection.execute("SELECT token, owner, until, reclaims FROM lease WHERE task_no = ?", (task_no,)).fetchone()
     token, reclaims = (row["token"], row["reclaims"]) if row else (0, 0)
     if row and row["owner"] is not None:
-        holder = _owner(row["owner"])
-        if not _is_lost(environment, holder, row["until"], now):
+        with readable(f"the lease of task {task_id}"):
+            holder, until = _owner(row["owner"]), time_of(row["until"])
+        if now < until and not environment.is_gone(holder):
             raise TaskHeldError(
                 f"task {task_id} is being worked on by process {holder.pid} on {holder.host.partition('/')[0]}",
                 hint="wait for it, or stop that process",
@@ -43,10 +44,6 @@ def claim(
         (task_no, token + 1, _owner_text(owner), time_text(now + timedelta(seconds=seconds)), reclaims),
     )
     return Lease(task_no, task_id, token + 1, owner, reclaims)
-
-
-def _is_lost(environment: Environment, holder: ProcessIdentity, until: str, now: datetime) -> bool:
-    return time_of(until) <= now or environment.is_gone(holder)
 
 
 def heartbeat(connection: sqlite3.Connection, environment: Environment, lease: Lease, seconds: float) -> None:

@@ -1,24 +1,37 @@
 """Opening a store's file: is it ours, of this version, safe to write; and the connections to it.
 
-What is not a store is never touched. It must not know what is in the tables.
+What is not a store is never touched: whose a file is stands in its first bytes, and a file of somebody else is not even
+opened as a database, which could already change it. It must not know what is in the tables.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StoreError
 from statemachine_agent.store import schema
-from statemachine_agent.store.writer import PATIENCE, as_store_error, begin
+from statemachine_agent.store.trouble import PATIENCE, as_store_error, patiently
+from statemachine_agent.store.writer import begin
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER = 100  # bytes; SQLite's file format says so, and that the program's number stands at 68
+_APPLICATION = slice(68, 72)
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection in the mode that the store uses: WAL, full durability, foreign keys."""
-    mode = "ro" if read_only else "rw"
+def connect(path: Path, *, patience: float = 0.0) -> sqlite3.Connection:
+    """A connection in the mode that the store uses: WAL, full durability, foreign keys.
+
+    `patience`: seconds in which SQLite itself waits for others, for connections that only read.
+    """
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
@@ -26,21 +39,27 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, and waits where another process recovers or closes the file."""
+    connection = connect(path, patience=PATIENCE)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
 def prepare(path: Path, environment: Environment, *, create: bool = True) -> None:
     """Make sure that `path` holds a store of this version, creating or migrating it; StoreError otherwise."""
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder", hint="name a file, for example --db tasks.db")
-    if not path.exists() and not create:
-        raise StoreError(f"there is no store at {path}", hint="start a task first, or name another file with --db")
-    if not path.exists():
-        _create(path)
+    try:
+        _look(path, create=create)
+    except OSError as problem:
+        raise StoreError(
+            f"{path} cannot be opened: {problem.strerror}", hint="name a file that can be read and written"
+        ) from None
     try:
         connection = connect(path)
     except sqlite3.Error as problem:
         raise StoreError(f"{path} cannot be opened: {problem}", hint="check the file's rights") from None
     try:
-        version = _version(connection, path)
-        if version < schema.VERSION:
+        if patiently(environment, lambda: _version(connection, path)) < schema.VERSION:
             _upgrade(connection, path, environment)
     except sqlite3.Error as problem:
         raise as_store_error(problem) from None
@@ -48,7 +67,32 @@ def prepare(path: Path, environment: Environment, *, create: bool = True) -> Non
         connection.close()
 
 
+def _look(path: Path, *, create: bool) -> None:
+    """StoreError unless there is a store at `path`, or an empty file that may become one."""
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder", hint="name a file, for example --db tasks.db")
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is no file", hint="name a file, for example --db tasks.db")
+    header = _first_bytes(path) if path.exists() else b""
+    if not header:
+        if not create:
+            raise StoreError(f"there is no store at {path}", hint="start a task first, or name another file with --db")
+        _create(path)
+    elif not header.startswith(_MAGIC):
+        raise StoreError(f"{path} is not a SQLite database", hint="nothing was changed; name another file with --db")
+    elif int.from_bytes(header[_APPLICATION]) != schema.APPLICATION_ID:
+        raise StoreError(
+            f"{path} is a database of another program", hint="nothing was changed; name another file with --db"
+        )
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEADER)
+
+
 def _create(path: Path) -> None:
+    """An empty file that only its owner may read."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
@@ -56,24 +100,13 @@ def _create(path: Path) -> None:
         raise StoreError(
             f"{path} cannot be created: {problem.strerror}", hint="name a file in a folder that can be written to"
         ) from None
+    with suppress(OSError):  # an empty file of somebody else's, or a file system without rights
+        path.chmod(0o600)
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of the store in the file; 0 for an empty file; StoreError for what is not ours."""
-    try:
-        application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    except sqlite3.DatabaseError as problem:
-        if "locked" in str(problem):
-            raise
-        raise StoreError(f"{path} is not a SQLite database", hint="name another file with --db") from None
-    if application != schema.APPLICATION_ID:
-        if tables or application or version:
-            raise StoreError(
-                f"{path} is a database of another program", hint="nothing was changed; name another file with --db"
-            )
-        return 0
+    """The version of the store in the file, 0 for one that is still empty; StoreError for a newer one."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > schema.VERSION:
         raise StoreError(
             f"{path} was written by a newer version ({version}; this one knows {schema.VERSION})",
@@ -85,15 +118,10 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 
 def _upgrade(connection: sqlite3.Connection, path: Path, environment: Environment) -> None:
     """Create or migrate, one process at a time; whoever comes second finds it done."""
-    patience = environment.monotonic() + PATIENCE
-    while True:  # two processes that switch a new file to WAL at once: SQLite refuses one of them without waiting
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            break
-        except sqlite3.OperationalError as problem:
-            if "locked" not in str(problem) or environment.monotonic() > patience:
-                raise
-            environment.pause(environment.uniform(0.001, 0.01))
+    # The mark comes first, and into the file itself: with write-ahead logging it might stand in the log only.
+    patiently(environment, lambda: _mark(connection))
+    # Two processes that switch a new file to WAL at once: SQLite refuses one of them without waiting.
+    patiently(environment, lambda: connection.execute("PRAGMA journal_mode = WAL"))
     begin(connection, environment)
     try:
         if _version(connection, path) < schema.VERSION:
@@ -103,3 +131,8 @@ def _upgrade(connection: sqlite3.Connection, path: Path, environment: Environmen
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _mark(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")

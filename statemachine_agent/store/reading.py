@@ -13,8 +13,9 @@ from typing import Any
 from statemachine_agent.errors import StoreError, UnknownTaskError
 from statemachine_agent.records import Approval, Checkpoint, Effect, Evidence, Task, Timer
 from statemachine_agent.store import payloads
-from statemachine_agent.store.codec import approval_of, effect_of, head_of
+from statemachine_agent.store.codec import approval_of, effect_of, head_of, readable
 from statemachine_agent.store.schema import ROW_BITS
+from statemachine_agent.text import one_line
 from statemachine_agent.times import time_of
 
 _LOG_TABLES = ("checkpoint", "transition", "decision", "call", "evidence", "effect_event", "approval_event", "note")
@@ -25,21 +26,26 @@ def task_row(connection: sqlite3.Connection, task_id: str) -> sqlite3.Row:
     row = connection.execute("SELECT * FROM task WHERE id = ?", (task_id,)).fetchone()
     if row is None and len(task_id) >= 4 and all(c in "0123456789abcdef-" for c in task_id):  # noqa: PLR2004
         rows = connection.execute("SELECT * FROM task WHERE id LIKE ? LIMIT 2", (f"%{task_id}",)).fetchall()
-        row = rows[0] if len(rows) == 1 else None
+        if len(rows) > 1:
+            raise UnknownTaskError(f"more than one task ends in {task_id}", hint="write more of its id")
+        row = rows[0] if rows else None
     if row is None:
-        raise UnknownTaskError(f"there is no task {task_id[:80]}", hint="`sma tasks` lists them")
+        raise UnknownTaskError(f"there is no task {one_line(task_id, 80)}", hint="`sma tasks` lists them")
     found: sqlite3.Row = row
     return found
 
 
 def load(connection: sqlite3.Connection, task_id: str) -> Checkpoint:
-    """One task, read in one snapshot."""
-    connection.execute("BEGIN")
-    try:
-        row = task_row(connection, task_id)
+    """One task as it stands."""
+    row = task_row(connection, task_id)
+    with readable(f"task {row['id']}"):
         return _checkpoint(connection, row)
-    finally:
-        connection.execute("COMMIT")
+
+
+def cancel_requested(connection: sqlite3.Connection, task_no: int) -> bool:
+    """True where somebody asked for the task to be cancelled."""
+    row = connection.execute("SELECT cancel_requested IS NOT NULL FROM task WHERE no = ?", (task_no,)).fetchone()
+    return bool(row[0]) if row else False
 
 
 def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
@@ -132,7 +138,8 @@ def tasks(connection: sqlite3.Connection, status: str | None, limit: int) -> lis
         " FROM task WHERE (?1 IS NULL OR status = ?1) ORDER BY no DESC LIMIT ?2",
         (status, limit),
     ).fetchall()
-    return [{**dict(row), "configuration": json.loads(row["configuration"])} for row in rows]
+    with readable("the list of tasks"):
+        return [{**dict(row), "configuration": json.loads(row["configuration"])} for row in rows]
 
 
 def approvals(connection: sqlite3.Connection, status: str | None) -> list[dict[str, Any]]:
@@ -190,5 +197,6 @@ def history(connection: sqlite3.Connection, task_id: str) -> Sequence[dict[str, 
             if isinstance(value, bytes):
                 r[column] = value.hex()
         if "asked" in r and isinstance(r["asked"], str):
-            r["asked"] = json.loads(r["asked"])
+            with readable(f"row {r['row']} of task {row['id']}"):
+                r["asked"] = json.loads(r["asked"])
     return found

@@ -6,16 +6,21 @@ reading in `reading`.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from statemachine_agent.environment import Environment, ProcessIdentity
+from statemachine_agent.errors import StoreError
 from statemachine_agent.records import Approval, Checkpoint, Effect, Lease, NewTask, Row, Transaction
 from statemachine_agent.store import commits, leases, opening, reading
 from statemachine_agent.store.codec import json_text
-from statemachine_agent.store.writer import Writer, as_store_error
+from statemachine_agent.store.trouble import as_store_error
+from statemachine_agent.store.writer import Writer
 
 T = TypeVar("T")
 
@@ -29,9 +34,9 @@ class SqliteStore:
         self._environment = environment or Environment()
         opening.prepare(self.path, self._environment, create=create)
         self._writer: Writer | None = None
+        self._closed = False
         self._lock = self._environment.lock()
-        self._reader = opening.connect(self.path)
-        self._reader.execute("PRAGMA query_only = ON")
+        self._reader = opening.reader(self.path)
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -44,6 +49,7 @@ class SqliteStore:
         self._close()
 
     def _close(self) -> None:
+        self._closed = True
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -57,13 +63,24 @@ class SqliteStore:
         return await self.load(new.id)
 
     async def claim(self, task_id: str, owner: ProcessIdentity, seconds: float) -> Lease:
-        """Take the lease of a task."""
+        """Take the lease of a task; one that nobody waits for any more is given back."""
 
         def work(connection: sqlite3.Connection) -> Lease:
             row = reading.task_row(connection, task_id)
             return leases.claim(connection, self._environment, (row["no"], row["id"]), owner, seconds)
 
-        return await self._write(work)
+        future = self._submit(work)
+        try:
+            return await self._environment.settled(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(self._give_back)
+            raise
+
+    def _give_back(self, claimed: Future[Lease]) -> None:
+        if not claimed.cancelled() and claimed.exception() is None:
+            lease = claimed.result()
+            with suppress(StoreError):  # closed meanwhile: the lease runs out
+                self._submit(lambda connection: leases.release(connection, lease))
 
     async def heartbeat(self, lease: Lease, seconds: float) -> None:
         """Hold the lease for `seconds` from now."""
@@ -83,17 +100,17 @@ class SqliteStore:
 
     async def request_cancel(self, task_no: int, who: Mapping[str, Any]) -> None:
         """Ask whoever works on the task to cancel it."""
-        await self._write(
-            lambda connection: connection.execute(
-                "UPDATE task SET cancel_requested = ? WHERE no = ? AND cancel_requested IS NULL",
-                (json_text(who), task_no),
-            )
-        )
+        await self._write(lambda connection: commits.request_cancel(connection, task_no, json_text(who)))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._environment.settled(self._submit(work))
+
+    def _submit(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        if self._closed:
+            raise StoreError("the store is closed", reason="closed")
         if self._writer is None:
             self._writer = Writer(lambda: opening.connect(self.path), self._environment)
-        return await self._environment.settled(self._writer.submit(work))
+        return self._writer.submit(work)
 
     # ------------------------------------------------------------ reading
 
@@ -115,13 +132,7 @@ class SqliteStore:
 
     async def cancel_requested(self, task_no: int) -> bool:
         """True where somebody asked for the task to be cancelled."""
-        return self._read(
-            lambda connection: bool(
-                connection.execute("SELECT cancel_requested IS NOT NULL FROM task WHERE no = ?", (task_no,)).fetchone()[
-                    0
-                ]
-            )
-        )
+        return self._read(lambda connection: reading.cancel_requested(connection, task_no))
 
     async def tasks(self, *, status: str | None = None, limit: int = 100) -> Sequence[Mapping[str, Any]]:
         """The newest tasks."""
@@ -140,8 +151,13 @@ class SqliteStore:
         return self._read(lambda connection: reading.history(connection, task_id))
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Whatever is read together is read in one snapshot."""
         with self._lock:
             try:
+                self._reader.execute("BEGIN")
                 return work(self._reader)
             except sqlite3.Error as problem:
                 raise as_store_error(problem) from None
+            finally:
+                with suppress(sqlite3.Error):
+                    self._reader.execute("ROLLBACK")  # nothing was written: it only ends the snapshot

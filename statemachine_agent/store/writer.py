@@ -10,16 +10,16 @@ import queue
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StoreError
+from statemachine_agent.store.trouble import as_store_error, patiently
 
 T = TypeVar("T")
 
-#: how long a writer waits for those of other processes, in seconds
-PATIENCE = 30.0
 _TOGETHER = 128
 
 
@@ -39,32 +39,44 @@ class Writer:
         self._connect = connect
         self._environment = environment
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._lock = environment.lock()
+        self._closed = False
         self._ready: Future[None] = Future()
         self._thread = environment.start_thread(self._run, "sma-writer")
         self._ready.result()
 
     def submit(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """Have `work` done in a transaction; the future is settled after the commit."""
+        """Have `work` done in a transaction; the future is settled after the commit.
+
+        Work whose future is cancelled before it began is not done; once begun, it is done to its end.
+        """
         future: Future[T] = Future()
-        self._queue.put(_Work(work, future))
+        with self._lock:
+            if self._closed:
+                raise StoreError("the store is closed", reason="closed")
+            self._queue.put(_Work(work, future))
         return future
 
     def close(self) -> None:
         """Finish what waits, then let go."""
-        self._queue.put(None)
+        with self._lock:
+            self._closed = True
+            self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         try:
             connection = self._connect()
         except BaseException as problem:  # noqa: BLE001  the opener is told
-            self._ready.set_exception(problem)
+            self._ready.set_exception(as_store_error(problem))
             return
         self._ready.set_result(None)
         try:
             while (first := self._queue.get()) is not None:
                 batch, last = self._gather(first)
-                self._commit(connection, batch)
+                wanted = [work for work in batch if work.future.set_running_or_notify_cancel()]
+                if wanted:
+                    self._commit(connection, wanted)
                 if last:
                     return
         finally:
@@ -89,8 +101,9 @@ class Writer:
                 _attempt(connection, work)
             connection.execute("COMMIT")
         except BaseException as problem:  # noqa: BLE001  everybody who waits is told
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
             for work in batch:
                 work.future.set_exception(work.problem or as_store_error(problem))
             return
@@ -102,17 +115,8 @@ class Writer:
 
 
 def begin(connection: sqlite3.Connection, environment: Environment) -> None:
-    """Take the write lock, waiting in short random pauses: SQLite's own waiting lets one process starve the others."""
-    patience = environment.monotonic() + PATIENCE
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as problem:
-            if "locked" not in str(problem) or environment.monotonic() > patience:
-                raise
-            environment.pause(environment.uniform(0.0005, 0.002))
-        else:
-            return
+    """Take the write lock, waiting for those of other processes."""
+    patiently(environment, lambda: connection.execute("BEGIN IMMEDIATE"))
 
 
 def _attempt(connection: sqlite3.Connection, work: _Work) -> None:
@@ -125,27 +129,7 @@ def _attempt(connection: sqlite3.Connection, work: _Work) -> None:
             raise
         work.problem = as_store_error(problem)
     except BaseException as problem:  # noqa: BLE001
-        work.problem = problem
+        work.problem = as_store_error(problem)
     if work.problem is not None:
         connection.execute("ROLLBACK TO work")
     connection.execute("RELEASE work")
-
-
-def as_store_error(problem: BaseException) -> BaseException:
-    """A database error in words that help; anything else unchanged."""
-    if not isinstance(problem, sqlite3.Error):
-        return problem
-    text = str(problem)
-    if "full" in text:
-        return StoreError(
-            "the disk is full: nothing was written", hint="free some space, then resume", reason="disk_full"
-        )
-    if "readonly" in text or "read-only" in text:
-        return StoreError("the store cannot be written to", hint="check the rights of the file and its folder")
-    if "locked" in text:
-        return StoreError(
-            f"other processes held the store for {PATIENCE:.0f} seconds", hint="try again", reason="store_busy"
-        )
-    if "malformed" in text or "not a database" in text:
-        return StoreError("the file is damaged or not a database", hint="restore it from a backup")
-    return StoreError(f"the database refused: {text}", hint="nothing was written")

@@ -12,7 +12,7 @@ from statemachine_agent import SimulatedEnvironment
 from statemachine_agent.errors import RefusedError
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
-from support.world import ANN, BAD, BOB, EVE, LOOK, LOOK_STEP, MACHINE, NONE, ONE, World, act_step, world
+from support.world import ACT, ANN, BAD, BOB, EVE, FIND, LOOK, LOOK_STEP, MACHINE, NONE, ONE, World, act_step, world
 
 LOST = LostError("the line went dead", reason="unavailable")
 
@@ -59,7 +59,6 @@ def test_policy_denial_of_a_read(tmp_path: Path) -> None:
 def test_policy_denial_of_a_write_is_read_by_its_route(tmp_path: Path) -> None:
     """DENIED with the machine's reason; nothing was sent, and the effect is given up."""
     look = LOOK.replace("scopes: [things:read]\n", "")
-    from support.world import ACT, FIND
 
     async def body(here: World) -> Checkpoint:
         end = await here.run(EVE)
@@ -414,7 +413,6 @@ def test_contradictory_observations_asked_again_and_again(tmp_path: Path) -> Non
     """Two tools disagree and the model keeps asking both: no new fact comes of it."""
     machine = MACHINE.replace("look: stay", "look: stay\n      peek: stay")
     peek = LOOK.replace("tool: look", "tool: peek")
-    from support.world import ACT, FIND
 
     steps = [LOOK_STEP, {"call": "peek", "with": {"thing": "box"}}] * 3
     end = ends(tmp_path, *steps, machine=machine, texts=(LOOK, peek, ACT, FIND), peek=[{"good": True, "note": "no"}])

@@ -1,0 +1,139 @@
+"""Payloads are stored once under their hash, compressed, and never handed out when they are not what was stored."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statemachine_agent.canonical import canonical, digest
+from statemachine_agent.errors import StoreError
+from statemachine_agent.records import EffectStatus, EvidenceRow
+from statemachine_agent.store.sqlite import SqliteStore
+from unit.store.making import approval, begun, committed, effect, evidence, on_loop
+
+LONG = {"text": "the same words again and again " * 400, "n": [1, 2.5, None, True]}
+
+
+def stored(store: SqliteStore, value: object) -> Any:
+    key = bytes.fromhex(digest(value))
+    return store._reader.execute("SELECT compressed, body FROM payload WHERE hash = ?", (key,)).fetchone()
+
+
+@on_loop
+async def test_equal_values_are_stored_once_whoever_writes_them(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        for name in ("task-1", "task-2"):
+            task, lease = await begun(store, name)
+            for number in range(1, 4):
+                row = EvidenceRow(evidence(number, {"n": LONG["n"], "text": LONG["text"]}))  # another order of keys
+                task = await committed(store, task, lease, row)
+            assert [e.payload for e in task.evidence] == [LONG] * 3
+        count = store._reader.execute("SELECT count(*) FROM payload WHERE length(body) > 60").fetchone()[0]
+        assert count == 2  # the definition and LONG
+
+
+@on_loop
+async def test_long_values_are_compressed_and_short_ones_are_not(tmp_path: Path) -> None:
+    short = {"a": 1}
+    noise = {"a": "".join(chr(33 + (n * n * 7919 + n * 31) % 90) for n in range(40))}
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        for number, value in enumerate((LONG, short, noise), 1):
+            task = await committed(store, task, lease, EvidenceRow(evidence(number, value)))
+        assert len(stored(store, LONG)["body"]) < len(canonical(LONG)) / 20
+        assert (stored(store, LONG)["compressed"], stored(store, short)["compressed"]) == (1, 0)
+        assert bytes(stored(store, short)["body"]) == b'{"a":1}'
+        assert [e.payload for e in task.evidence] == [LONG, short, noise]
+
+
+@pytest.mark.parametrize("value", [None, 0, "", [], {}, False, "null", 2**63, 1.5, {"": {"": []}}])
+@on_loop
+async def test_any_json_value_is_a_payload(tmp_path: Path, value: object) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        done = effect(status=EffectStatus.EXECUTED, receipt={"value": value})
+        task = await committed(store, task, lease, EvidenceRow(evidence(1, value)), effects=(done,))
+        assert task.evidence[0].payload == value and type(task.evidence[0].payload) is type(value)
+        assert task.effects[0].receipt == {"value": value}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"amount":1}',
+        zlib.compress(b'{"amount":1}'),
+        zlib.compress(canonical(LONG)) + b"x",
+        zlib.compress(canonical(LONG))[:-9],
+        b"",
+        b"\xff\xfe",
+    ],
+)
+@on_loop
+async def test_an_altered_payload_is_refused_and_named(tmp_path: Path, body: bytes) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        await committed(store, task, lease, EvidenceRow(evidence(1, LONG)))
+        key = bytes.fromhex(digest(LONG))
+        await store._write(lambda c: c.execute("UPDATE payload SET body = ? WHERE hash = ?", (body, key)))
+        if body.endswith(b"x"):  # bytes behind the end of a compressed text say nothing
+            assert (await store.load("task-1")).evidence[0].payload == LONG
+            return
+        for reading in (store.load, store.history):
+            with pytest.raises(StoreError, match=f"payload {digest(LONG)[:12]} was altered after it was written"):
+                await reading("task-1")
+
+
+@on_loop
+async def test_a_missing_payload_is_named_and_other_tasks_can_still_be_read(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        await begun(store, "task-2")
+        await committed(store, task, lease, EvidenceRow(evidence(1, LONG)))
+        await store._write(
+            lambda c: c.execute("DELETE FROM payload WHERE hash = ?", (bytes.fromhex(digest(LONG)),)).rowcount
+        )
+        with pytest.raises(StoreError, match=f"payload {digest(LONG)[:12]} is missing"):
+            await store.load("task-1")
+        assert (await store.load("task-2")).task.id == "task-2"
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ("UPDATE task SET head = '{}'", "the head of task task-1"),
+        ("UPDATE task SET status = 'DONE'", "the head of task task-1"),
+        ("UPDATE task SET configuration = 'x'", "the head of task task-1"),
+        ("UPDATE task SET actor = 'x'", "task task-1"),
+        ("UPDATE task SET started_at = 'x'", "task task-1"),
+        ("UPDATE effect SET status = 'done'", "the effect refund:1"),
+        ("UPDATE effect SET at = 'yesterday'", "the effect refund:1"),
+        ("UPDATE approval SET roles = 'x'", "the approval apr-1"),
+        ("UPDATE approval SET status = 'sure'", "the approval apr-1"),
+        ("UPDATE approval SET requested_at = ''", "the approval apr-1"),
+        ("UPDATE evidence SET at = ''", "task task-1"),
+    ],
+)
+@on_loop
+async def test_a_row_that_was_altered_is_an_error_of_the_store_and_says_which(
+    tmp_path: Path, change: str, where: str
+) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        await committed(
+            store, task, lease, EvidenceRow(evidence(1, {})), effects=(effect(),), approvals=(approval(),)
+        )  # fmt: skip
+        await store._write(lambda c: c.execute(change).rowcount)
+        with pytest.raises(StoreError, match=f"^{where} cannot be read: .* \\(it was altered"):
+            await store.load("task-1")
+
+
+@on_loop
+async def test_more_payloads_than_one_question_can_name_are_read(tmp_path: Path) -> None:
+    rows = [EvidenceRow(evidence(n, {"n": n})) for n in range(1, 1202)]
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        task = await committed(store, task, lease, *rows)
+        assert [e.payload["n"] for e in task.evidence] == list(range(1, 1202))
