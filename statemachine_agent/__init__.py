@@ -13,32 +13,48 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from statemachine_agent.definition.catalogue import Catalogue
     from statemachine_agent.environment import Environment, SimulatedEnvironment
-    from statemachine_agent.errors import SmaError
+    from statemachine_agent.errors import RefusedError, SmaError
+    from statemachine_agent.loop.context import Event
     from statemachine_agent.models.port import Model
     from statemachine_agent.models.scripted import ScriptedModel
+    from statemachine_agent.policy.identity import Identity
+    from statemachine_agent.records import Checkpoint, Status
     from statemachine_agent.runtime.runtime import Runtime
     from statemachine_agent.store.sqlite import SqliteStore
+    from statemachine_agent.tools.request import Reach
 
 _PLACES = {
-    "Catalogue": "statemachine_agent.definition.catalogue",
-    "Environment": "statemachine_agent.environment",
-    "Model": "statemachine_agent.models.port",
-    "Runtime": "statemachine_agent.runtime.runtime",
-    "ScriptedModel": "statemachine_agent.models.scripted",
-    "SimulatedEnvironment": "statemachine_agent.environment",
-    "SmaError": "statemachine_agent.errors",
-    "SqliteStore": "statemachine_agent.store.sqlite",
+    "Catalogue": "definition.catalogue",
+    "Checkpoint": "records",
+    "Environment": "environment",
+    "Event": "loop.context",
+    "Identity": "policy.identity",
+    "Model": "models.port",
+    "Reach": "tools.request",
+    "RefusedError": "errors",
+    "Runtime": "runtime.runtime",
+    "ScriptedModel": "models.scripted",
+    "SimulatedEnvironment": "environment",
+    "SmaError": "errors",
+    "SqliteStore": "store.sqlite",
+    "Status": "records",
 }
 
 __all__ = [
     "Catalogue",
+    "Checkpoint",
     "Environment",
+    "Event",
+    "Identity",
     "Model",
+    "Reach",
+    "RefusedError",
     "Runtime",
     "ScriptedModel",
     "SimulatedEnvironment",
     "SmaError",
     "SqliteStore",
+    "Status",
 ]
 
 
@@ -47,4 +63,4 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

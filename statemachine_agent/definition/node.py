@@ -5,12 +5,15 @@ It must not know what a machine or a manifest is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -21,9 +24,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.names import LOWER_PATTERN, UPPER_PATTERN
-from statemachine_agent.definition.source import Document, Path_
+from statemachine_agent.definition.sentences import explain, shown
 from statemachine_agent.text import did_you_mean, nearest, shorten
 
 N = TypeVar("N", bound="Node")
@@ -36,6 +40,8 @@ class Node(BaseModel):
 
     #: keys of the language that this version does not build yet, refused by name
     not_built: ClassVar[frozenset[str]] = frozenset()
+    #: what can stand in for a key that has a fault, so that all else is checked; it never gets beyond the checks
+    stand_in: ClassVar[Mapping[str, object]] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -49,6 +55,11 @@ class Node(BaseModel):
     def keys(cls) -> set[str]:
         """The keys as an author writes them."""
         return {field.alias or name for name, field in cls.model_fields.items()}
+
+    @classmethod
+    def needed(cls) -> list[str]:
+        """Those that cannot be left away, in the order of the language."""
+        return [field.alias or name for name, field in cls.model_fields.items() if field.is_required()]
 
 
 def complaint(message: str, advice: str) -> PydanticCustomError:
@@ -64,27 +75,36 @@ Text = Annotated[str, StringConstraints(strict=True, min_length=1)]
 Cel = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=2000)]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d)")
+_LONGEST = 3660 * 86400.0  # ten years; a longer wait is a mistake
 
 
 def _duration(value: object) -> object:
     if isinstance(value, timedelta):
         return value
-    if isinstance(value, str):
-        number = value.rstrip("msdh")
-        unit = value[len(number) :]
-        if unit in _UNITS and number.replace(".", "", 1).isdigit() and float(number) * _UNITS[unit] <= _LONGEST:
-            return timedelta(seconds=float(number) * _UNITS[unit])
-    raise complaint(f"`{value}` is not a duration", "write a number and a unit: 500ms, 30s, 10m, 2h, 7d")
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise complaint(f"{shown(value)} is not a duration", "write a number and a unit: 500ms, 30s, 10m, 2h, 7d")
+    seconds = float(found[1]) * _UNITS[found[2]]
+    if seconds > _LONGEST:
+        raise complaint(f"{shown(value)} is longer than ten years", "write a shorter one")
+    return timedelta(seconds=seconds)
 
 
-_LONGEST = 3660 * 86400.0  # ten years; a longer wait is a mistake
+def _not_nothing(value: timedelta) -> timedelta:
+    if not value:
+        raise complaint("this is no time at all", "write a longer one")
+    return value
 
-Duration = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str)]
+
+#: a duration that may be nothing
+Pause = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str)]
+Duration = Annotated[Pause, AfterValidator(_not_nothing)]
 
 
 def _money(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        raise complaint(f"`{value}` is not an amount", "write a number, for example 0.50")
+        raise complaint(f"{shown(value)} is not an amount", "write a number, for example 0.50")
     return Decimal(str(value))
 
 
@@ -100,132 +120,121 @@ def as_list(value: object) -> object:
 
 
 def validate(document: Document, model: type[N]) -> N | None:
-    """The document as `model`; None when it is not one, the faults being added to the document."""
-    if document.data is None and not document.faults:
-        document.faults.append(document.fault((), "is empty", f"it needs the keys {_list(model.keys())}"))
+    """The document as `model`, as far as it can be read: what has a fault is left out, so that the rest is checked too.
+
+    The faults are added to the document. None where nothing can be made of it.
+    """
     if not isinstance(document.data, dict):
         if not document.faults:
-            document.faults.append(document.fault((), "is not a mapping", f"it needs the keys {_list(model.keys())}"))
+            what = "is empty" if document.data is None else "is not a mapping"
+            document.faults.append(document.fault((), what, f"write `key: value` lines; it needs {_list(model.needed())}"))
         return None
-    readers: dict[int, type[Node]] = {}
-    try:
-        return model.model_validate(document.data, context=readers)
-    except ValidationError as problem:
-        for error in problem.errors(include_url=False):
-            document.faults.append(_fault(document, error, readers))
-        return None
+    while () not in document.gaps:
+        readers: dict[int, type[Node]] = {}
+        data = document.readable()
+        try:
+            return model.model_validate(data, context=readers)
+        except ValidationError as problem:
+            complaints = _complaints(document, data, problem.errors(include_url=False), readers)
+        document.faults += [c.fault for c in complaints if not c.follows_from(document.gaps)]
+        before = len(document.gaps)
+        for found in complaints:
+            found.leave_out(document)
+        if len(document.gaps) == before:
+            break
+    return None
 
 
-def _fault(document: Document, error: ErrorDetails, readers: Mapping[int, type[Node]]) -> Fault:
-    path = _path(document, error["loc"])
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "extra_forbidden":
-        return _unknown_key(document, path, readers)
-    if kind == "complaint":
-        return document.fault(path, str(context["message"]), str(context["advice"]))
-    if kind == "missing":
-        key = str(error["loc"][-1])
-        what = f"`{path[-1]}`" if path else "the file"
-        return document.fault(path, f"{what} lacks the key `{key}`", f"add `{key}:`", key=bool(path))
-    sentence, advice = _SENTENCES.get(kind, _other)(document.at(path), context, error["msg"])
-    return document.fault(path, sentence, advice)
+@dataclass(frozen=True)
+class _Complaint:
+    """One thing that pydantic complains of; paths are those of the file."""
+
+    fault: Fault
+    path: Path_
+    #: the key that the mapping at `path` lacks, and what can stand in for it
+    missing: str | None = None
+    replacement: object = None
+
+    def follows_from(self, gaps: set[Path_]) -> bool:
+        """True where it only says that something is not there which was left out before."""
+        path = self.path if self.missing is None else (*self.path, self.missing)
+        return any(gap[: len(path)] == path for gap in gaps)
+
+    def leave_out(self, document: Document) -> None:
+        if self.missing is not None and self.replacement is not None:
+            document.stand_in(self.path, self.missing, self.replacement)
+        else:
+            document.leave_out(self.path)
 
 
-def _path(document: Document, location: tuple[int | str, ...]) -> Path_:
-    """`location` without the steps that only pydantic knows (names of union members, of normalised lists)."""
+def _complaints(
+    document: Document, data: object, errors: list[ErrorDetails], readers: Mapping[int, type[Node]]
+) -> list[_Complaint]:
+    """One complaint for each place: of several readings of one value the first is told."""
+    found: dict[tuple[Path_, str | None], _Complaint] = {}
+    misspelt: set[tuple[Path_, str]] = set()
+    for error in sorted(errors, key=lambda e: e["type"] == "missing"):
+        path, parent, is_key = _path(data, error["loc"])
+        here, missing = document.in_file(path), None
+        if error["type"] == "missing":
+            missing = str(error["loc"][-1])
+            what = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this" if path else "the file"
+            fault = document.fault(path, f"{what} lacks the key `{missing}`", f"add `{missing}:`", key=bool(path))
+        elif error["type"] == "extra_forbidden":
+            fault, meant = _unknown_key(document, path, parent, readers.get(id(parent)))
+            misspelt.add((here[:-1], meant))
+        else:
+            fault = document.fault(path, *explain(error), key=is_key)
+        if missing is not None and (here, missing) in misspelt:
+            document.gaps.add((*here, missing))  # said already: the key is there, under another name
+        model = readers.get(id(_value(data, path)))
+        stand_in = model.stand_in.get(missing) if model and missing else None
+        found.setdefault((here, missing), _Complaint(fault, here, missing, stand_in))
+    return list(found.values())
+
+
+def _path(data: object, location: tuple[int | str, ...]) -> tuple[Path_, object, bool]:
+    """The path of `location` without the steps that only pydantic knows; the mapping or list around it; whether a key is meant.
+
+    Only pydantic knows the names of readings, and what a short form is written out to.
+    """
     path: Path_ = ()
+    here, around = data, data
     for step in location:
-        here = document.at(path)
-        if (isinstance(here, dict) and step in here) or (
-            isinstance(here, list) and isinstance(step, int) and step < len(here)
-        ):
-            path = (*path, step)
-    return path
+        if isinstance(here, dict) and str(step) in here:
+            path, here, around = (*path, str(step)), here[str(step)], here
+        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+            path, here, around = (*path, step), here[step], here
+        elif isinstance(here, list) and step in here:  # names in a list are short for the keys of a mapping
+            path, here, around = (*path, here.index(step)), step, here
+    return path, around, location[-1:] == ("[key]",)
 
 
-def _unknown_key(document: Document, path: Path_, readers: Mapping[int, type[Node]]) -> Fault:
+def _value(data: object, path: Path_) -> object:
+    for step in path:
+        data = data[step]  # type: ignore[index]
+    return data
+
+
+def _unknown_key(document: Document, path: Path_, parent: object, model: type[Node] | None) -> tuple[Fault, str]:
+    """The fault of a key that nobody reads, and the key that was most likely meant."""
     key = str(path[-1])
-    parent = document.at(path[:-1])
-    model = readers.get(id(parent))
     known = model.keys() if model else set()
+    mapping = parent if isinstance(parent, dict) else {}
     if model and key in model.not_built:
-        return document.fault(
-            path, f"`{key}` is not built yet", "remove it; it will come with a later version", key=True
-        )
-    if isinstance(parent, dict) and parent.get(key) is None and document.place(path).flow:
-        before = list(parent)[: list(parent).index(key)]
-        if before and isinstance(parent[before[-1]], str):
-            return document.fault(
-                path, f"unknown key `{shorten(key, 60)}`", "quote the text: the comma ended it", key=True
-            )
-    return document.fault(path, f"unknown key `{shorten(key, 60)}`", did_you_mean(key, known), key=True)
+        advice = "remove it; it will come with a later version"
+        return document.fault(path, f"`{key}` is not built yet", advice, key=True), key
+    free = known - set(mapping)
+    meant = nearest(key, free) or ""
+    advice = did_you_mean(key, free if meant else known)
+    if mapping.get(key) is None:
+        before = list(mapping)[: list(mapping).index(key)]
+        if key.partition(":")[0] in known and ":" in key:
+            advice = "write a space after the colon"
+        elif document.place(path).flow and before and isinstance(mapping[before[-1]], str):
+            advice = "quote the text: the comma ended it"
+    return document.fault(path, f"unknown key `{shorten(key, 60)}`", advice, key=True), meant
 
 
-def _shown(value: object) -> str:
-    return f"`{shorten(str(value), 60)}`"
-
-
-def _other(value: object, _context: Mapping[str, Any], message: str) -> tuple[str, str]:
-    return (
-        f"{_shown(value)}: {message[:1].lower()}{message[1:]}",
-        "write what the language reference names for this key",
-    )
-
-
-def _pattern(value: object, context: Mapping[str, Any], _message: str) -> tuple[str, str]:
-    pattern = context.get("pattern")
-    if pattern == LOWER_PATTERN:
-        return f"{_shown(value)} is not a name", "a name begins with a-z and goes on with a-z, 0-9 and _"
-    if pattern == UPPER_PATTERN:
-        return f"{_shown(value)} is not the name of a state", "a state begins with A-Z and goes on with A-Z, 0-9 and _"
-    return f"{_shown(value)} does not match {pattern}", "write it in that form"
-
-
-def _kind(name: str) -> Callable[[object, Mapping[str, Any], str], tuple[str, str]]:
-    def sentence(value: object, _context: Mapping[str, Any], _message: str) -> tuple[str, str]:
-        if value is None:
-            return "nothing stands here", f"write {name}"
-        return f"{_shown(value)} is not {name}", f"write {name}"
-
-    return sentence
-
-
-def _literal(value: object, context: Mapping[str, Any], _message: str) -> tuple[str, str]:
-    choices = str(context.get("expected", "")).replace("'", "`")
-    words = [w.strip("` ") for w in choices.replace(" or ", ", ").split(",")]
-    near = nearest(str(value), words)
-    return f"{_shown(value)} is not one of {choices}", f"did you mean `{near}`?" if near else f"write one of {choices}"
-
-
-def _limit(words: str, key: str) -> Callable[[object, Mapping[str, Any], str], tuple[str, str]]:
-    def sentence(value: object, context: Mapping[str, Any], _message: str) -> tuple[str, str]:
-        return f"{_shown(value)} must be {words} {context.get(key)}", f"write a value {words} {context.get(key)}"
-
-    return sentence
-
-
-_SENTENCES: dict[str, Callable[[object, Mapping[str, Any], str], tuple[str, str]]] = {
-    "string_type": _kind("a text"),
-    "int_type": _kind("a whole number"),
-    "int_from_float": _kind("a whole number"),
-    "float_type": _kind("a number"),
-    "bool_type": _kind("true or false"),
-    "list_type": _kind("a list"),
-    "tuple_type": _kind("a list"),
-    "dict_type": _kind("a mapping"),
-    "model_type": _kind("a mapping"),
-    "model_attributes_type": _kind("a mapping"),
-    "string_pattern_mismatch": _pattern,
-    "literal_error": _literal,
-    "enum": _literal,
-    "greater_than_equal": _limit("at least", "ge"),
-    "greater_than": _limit("more than", "gt"),
-    "less_than_equal": _limit("at most", "le"),
-    "string_too_long": _limit("a text of at most", "max_length"),
-    "string_too_short": _limit("a text of at least", "min_length"),
-    "too_short": _limit("a list of at least", "min_length"),
-}
-
-
-def _list(keys: set[str]) -> str:
-    return ", ".join(f"`{k}`" for k in sorted(keys))
+def _list(keys: Iterable[str]) -> str:
+    return ", ".join(f"`{k}`" for k in keys)

@@ -10,9 +10,9 @@ from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.diagrams.build import picture_of
 from statemachine_agent.diagrams.dot import dot_of
 from statemachine_agent.diagrams.mermaid import mermaid_of
-from statemachine_agent.diagrams.picture import Trail
 from statemachine_agent.diagrams.render import DrawingError, render
 from statemachine_agent.diagrams.table import table_of
+from statemachine_agent.diagrams.trail import Trail
 from statemachine_agent.errors import UsageError
 from statemachine_agent.text import did_you_mean, one_line
 

@@ -5,6 +5,7 @@ It must not know any output, and it holds no transition of its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -20,8 +21,8 @@ from statemachine_agent.definition.machine import (
 )
 from statemachine_agent.definition.names import CONTROLS, ENDS
 from statemachine_agent.diagrams import words
-from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Line, Node, Picture, Tool, Trail, is_exit
-from statemachine_agent.errors import UsageError
+from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Line, Node, Picture, Tool, is_exit
+from statemachine_agent.diagrams.trail import Trail, between, fitting
 
 
 def picture_of(machine: CompiledMachine, trail: Trail | None = None) -> Picture:
@@ -42,24 +43,7 @@ class _Builder:
         transitions = self.machine.chart.transitions
         self.lines = {line.transition.index: line for line in _lines(transitions, self.kinds)}
         self.path = _main_line(self.machine.chart.initial[0], [t for t in transitions if _drawn(t)])
-        self._check_trail()
-
-    def _check_trail(self) -> None:
-        hint = "draw a task with the machine version that it pinned"
-        for name in self.trail.current:
-            if name not in self.kinds and name not in ENDS:
-                raise UsageError(f"the task is in `{name}`, which is no state of `{self.machine.name}`", hint=hint)
-        for source, target in self.trail.moves:
-            if not self._between(source, target):
-                raise UsageError(
-                    f"the task went from `{source}` to `{target}`: `{self.machine.name}` has no such transition",
-                    hint=hint,
-                )
-
-    def _between(self, source: str, target: str) -> list[Transition]:
-        """All transitions from `source` to `target`, exits among them."""
-        sources = {source, WORKING} if source in self.kinds else {source}
-        return [t for t in self.machine.chart.transitions if t.source in sources and t.target == target]
+        self.trail = fitting(self.trail, self.kinds, self.machine.chart.initial[0], transitions)
 
     def picture(self) -> Picture:
         definition = self.machine.definition
@@ -88,7 +72,7 @@ class _Builder:
                 found.setdefault((t.source, t.target or ""), []).append(self.lines[t.index])
         for way in self.trail.moves:
             if way not in found:  # the task left by an exit: for once it is drawn, beside the note that tells of it
-                found[way] = [self.lines[t.index] for t in self._between(*way)]
+                found[way] = [self.lines[t.index] for t in between(*way, self.machine.chart.transitions)]
         steps = set(zip(self.path, self.path[1:], strict=False))
         return tuple(
             Edge(source, target, tuple(lines), (source, target) in steps, self.trail.moves.get((source, target), 0))
@@ -111,7 +95,7 @@ class _Builder:
             for t in self.machine.chart.transitions
             if t.source == name and not _drawn(t) and not is_exit(t)
         ]
-        tools = self._tools(state, inside)
+        tools = self._tools(name, state, inside)
         told = {t.index for tool in tools for t in (*tool.stays, *(line.transition for line in tool.lines))}
         return Node(
             name=name,
@@ -126,11 +110,11 @@ class _Builder:
             main=name in self.path,
         )
 
-    def _tools(self, state: State, inside: Sequence[Line]) -> tuple[Tool, ...]:
+    def _tools(self, name: str, state: State, inside: Sequence[Line]) -> tuple[Tool, ...]:
         match state:
             case ChooseState():
                 offered = state.choose.items()
-                return tuple(self._choice(tool, words.pins(choice.pinned), inside) for tool, choice in offered)
+                return tuple(self._choice(name, tool, words.pins(choice.pinned), inside) for tool, choice in offered)
             case CallState():
                 return (Tool(state.call, self._effect(state.call), words.given(state.given)),)
             case ReconcileState():
@@ -140,11 +124,16 @@ class _Builder:
             case _:
                 return ()
 
-    def _choice(self, tool: str, pinned: tuple[tuple[str, str], ...], inside: Sequence[Line]) -> Tool:
+    def _choice(self, state: str, tool: str, pinned: tuple[tuple[str, str], ...], inside: Sequence[Line]) -> Tool:
         own = [line for line in inside if line.transition.event.partition(".")[2] == tool]
         silent = [line for line in own if line.transition.kind == "stay" and not line.transition.guards]
         effect = self._effect(tool)
-        use = "proposed, not run" if effect in ("write", "irreversible") else "stays here" if silent else ""
+        leaves = any(
+            _drawn(t) and t.source == state and t.event.partition(".")[2] == tool
+            for t in self.machine.chart.transitions
+        )
+        use = "may leave" if leaves else "stays here"
+        use = {"control": "", "read": use}.get(effect, "proposed, not run")
         loud = [line for line in own if line not in silent]
         return Tool(tool, effect, pinned, use, tuple(loud), tuple(line.transition for line in silent))
 
@@ -172,18 +161,20 @@ class _Builder:
     def _checks(self, tool: str) -> tuple[str, ...]:
         manifest, limit = self.machine.tools.get(tool), self.machine.at_most(tool)
         found = [f"first checks {manifest.precondition.tool}"] if manifest and manifest.precondition else []
-        return tuple(found + ([f"at most {limit} calls in a task"] if limit else []))
+        times = "once" if limit == 1 else f"{limit} times"
+        return tuple(found + ([f"at most {times} in a task"] if limit else []))
 
     def _roles(self, state: ApprovalState) -> tuple[str, ...]:
         """Who must agree: as the machine says, and as the rules of the tool's manifest add."""
         manifest = self.machine.tools.get(state.approval.of)
-        own = state.approval.by or ()
-        rules = (manifest.approval or ()) if manifest else ()
-        more = dict.fromkeys(role for rule in rules for role in rule.by if role not in own)
-        found = [f"by {words.listed(own)}"] if own else []
-        if more:
+        own = Counter(state.approval.by or ())
+        ruled: Counter[str] = Counter()
+        for rule in (manifest.approval or ()) if manifest else ():
+            ruled |= Counter(rule.by)
+        found = [f"by {words.people(own)}"] if own else []
+        if more := ruled - own:
             also = "also " if own else ""
-            found.append(f"{also}by {words.listed(more)} where a rule of {state.approval.of} asks for it")
+            found.append(f"{also}by {words.people(more)} where a rule of {state.approval.of} asks for it")
         return tuple(found)
 
 

@@ -5,20 +5,10 @@ It must not know how a picture is made, nor DOT, Mermaid or Markdown. Texts are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from statemachine_agent.chart.transitions import Transition
-
-
-@dataclass(frozen=True)
-class Trail:
-    """Where a task is, and the way it went."""
-
-    #: the active states
-    current: tuple[str, ...]
-    #: how often it went from one state to another
-    moves: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

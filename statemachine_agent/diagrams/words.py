@@ -114,15 +114,20 @@ def ways(group: Exits) -> list[str]:
     return [f"{', '.join(several)} → {target}" for target, several in found.items()]
 
 
-def together(names: Iterable[str], word: str = "and") -> str:
-    """`a, b and c`; with `and` between conditions every one is joined by it."""
-    return f" {word} ".join(names)
+def together(names: Iterable[str]) -> str:
+    """`a and b and c`, as conditions are read."""
+    return " and ".join(names)
 
 
 def listed(names: Iterable[str]) -> str:
     """`a, b and c`."""
     *first, last = list(names)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def people(roles: Mapping[str, int]) -> str:
+    """Who must agree; each is somebody else."""
+    return listed(role if n == 0 else f"another {role}" for role, count in roles.items() for n in range(count))
 
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))

@@ -9,6 +9,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha256
 
 from statemachine_agent.canonical import canonical
@@ -53,13 +54,17 @@ def get_many(connection: sqlite3.Connection, keys: Iterable[bytes]) -> dict[byte
     return found
 
 
+def _decompressed(body: bytes) -> tuple[bytes, bytes]:
+    """The text, and what lies behind its end."""
+    unpacking = zlib.decompressobj()
+    return unpacking.decompress(body), unpacking.unused_data
+
+
 def _unpacked(key: bytes, compressed: bool, body: bytes) -> object:  # noqa: FBT001
-    try:
-        text = zlib.decompress(body) if compressed else body
-        if sha256(text).digest() == key:
+    with suppress(zlib.error, ValueError):
+        text, rest = _decompressed(body) if compressed else (body, b"")
+        if sha256(text).digest() == key and not rest:
             return json.loads(text)
-    except (zlib.error, ValueError):
-        pass
     raise StoreError(
         f"the payload {key.hex()[:12]} was altered after it was written",
         hint="nothing was done with it; restore the file from a backup",

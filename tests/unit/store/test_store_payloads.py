@@ -78,9 +78,6 @@ async def test_an_altered_payload_is_refused_and_named(tmp_path: Path, body: byt
         await committed(store, task, lease, EvidenceRow(evidence(1, LONG)))
         key = bytes.fromhex(digest(LONG))
         await store._write(lambda c: c.execute("UPDATE payload SET body = ? WHERE hash = ?", (body, key)))
-        if body.endswith(b"x"):  # bytes behind the end of a compressed text say nothing
-            assert (await store.load("task-1")).evidence[0].payload == LONG
-            return
         for reading in (store.load, store.history):
             with pytest.raises(StoreError, match=f"payload {digest(LONG)[:12]} was altered after it was written"):
                 await reading("task-1")

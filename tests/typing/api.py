@@ -1,0 +1,46 @@
+"""The public surface, only to be type-checked: what a user writes must be understood by a type checker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from statemachine_agent import (
+    Catalogue,
+    Checkpoint,
+    Environment,
+    Event,
+    Identity,
+    Reach,
+    Runtime,
+    ScriptedModel,
+    SimulatedEnvironment,
+    SmaError,
+    SqliteStore,
+    Status,
+)
+
+
+async def use(folder: Path) -> Status:
+    catalogue: Catalogue = Catalogue.read([folder], [folder], folder / "people.yaml")
+    environment: Environment = SimulatedEnvironment()
+    with SqliteStore(folder / "tasks.db", environment) as store:
+        model = ScriptedModel.of({"call": "look"})
+        async with Runtime(
+            catalogue, store, model, reach=Reach({"URL": "http://x"}), environment=environment
+        ) as runtime:
+            inputs: Mapping[str, Any] = {"thing": "box"}
+            task: Checkpoint = await runtime.run("tiny", inputs, Identity("ann", "application"))
+            try:
+                await runtime.approve(task.approvals[0].id, Identity("bob", "token"))
+                await runtime.reject("apr-1", Identity("bob", "token"), why="no")
+                await runtime.resolve(task.task.id, "key", Identity("bob", "token"), found=None, why="looked")
+                await runtime.cancel(task.task.id, Identity("bob", "token"))
+            except SmaError as problem:
+                reason: str = problem.reason
+                print(reason)
+            events: AsyncIterator[Event] = runtime.events()
+            async for event in events:
+                print(event.kind, event.data)
+            return (await runtime.resume(task.task.id)).head.status

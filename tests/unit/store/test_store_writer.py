@@ -1,0 +1,203 @@
+"""One writer for a process: many commits in one transaction of the database, each on its own merits."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from statemachine_agent.environment import Environment
+from statemachine_agent.errors import StaleVersionError, StoreError
+from statemachine_agent.store.opening import connect
+from statemachine_agent.store.sqlite import SqliteStore
+from statemachine_agent.store.writer import Writer
+from unit.store.making import ELSEWHERE, HOUR, begun, full_step, new_task, on_loop, step
+
+
+class Gate:
+    """Work that holds the writer until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered, self._open = threading.Event(), threading.Event()
+
+    def __call__(self, _: object) -> None:
+        self.entered.set()
+        assert self._open.wait(30)
+
+    def let_go(self) -> None:
+        self._open.set()
+
+
+@on_loop
+async def test_two_hundred_tasks_commit_at_once_and_a_failing_one_harms_none(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        held = [await begun(store, f"task-{n}") for n in range(200)]
+        commits = []
+        for number, (task, lease) in enumerate(held):
+            transaction = step(task, *full_step(1, {"n": number}))
+            if number % 10 == 3:  # from a version that never was
+                transaction = step(task, expected_version=9)
+            commits.append(store.commit(transaction, lease))
+        results = await asyncio.gather(*commits, return_exceptions=True)
+        for number, result in enumerate(results):
+            assert isinstance(result, StaleVersionError) if number % 10 == 3 else result is None
+        with closing(sqlite3.connect(tmp_path / "tasks.db")) as beside:  # durable, not only remembered
+            versions = dict(beside.execute("SELECT id, version FROM task").fetchall())
+        assert versions == {f"task-{n}": 0 if n % 10 == 3 else 1 for n in range(200)}
+
+
+@on_loop
+async def test_what_waits_together_is_committed_together(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        gate = Gate()
+        first = store._submit(gate)
+        await asyncio.to_thread(gate.entered.wait)
+        waiting = [asyncio.ensure_future(store.create(new_task(f"task-{n}"))) for n in range(50)]
+        await asyncio.sleep(0)
+        seen: list[str] = []
+        watching = store._submit(lambda c: c.set_trace_callback(seen.append))
+        gate.let_go()
+        await asyncio.gather(*waiting)
+        first.result()
+        watching.result()
+        await store.create(new_task("last"))
+        assert seen.count("COMMIT") <= 2  # fifty tasks in one, the last in one
+        assert len(await store.tasks()) == 51
+
+
+@on_loop
+async def test_a_commit_that_nobody_waits_for_any_more_does_not_stop_the_writer(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        gate = Gate()
+        store._submit(gate)
+        await asyncio.to_thread(gate.entered.wait)
+        waiting = asyncio.ensure_future(store.create(new_task("left")))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        gate.let_go()
+        async with asyncio.timeout(20):
+            await store.create(new_task("next"))
+        assert [t["id"] for t in await store.tasks()] == ["next"]  # it had not begun, and was not done
+
+
+@on_loop
+async def test_a_commit_that_is_cancelled_while_it_is_made_is_made(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        gate = Gate()
+        writing = asyncio.ensure_future(store._write(lambda c: (c.execute("DELETE FROM note"), gate(c))))
+        await asyncio.to_thread(gate.entered.wait)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        gate.let_go()
+        async with asyncio.timeout(20):
+            await store.create(new_task("next"))
+
+
+class Slow(Environment):
+    """The clock is asked in the middle of a claim; the answer takes until somebody lets go."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+
+    def now(self) -> datetime:
+        self.gate(None)
+        return super().now()
+
+
+@on_loop
+async def test_a_claim_that_is_cancelled_while_it_is_made_is_given_back(tmp_path: Path) -> None:
+    environment = Slow()
+    with SqliteStore(tmp_path / "tasks.db", environment) as store:
+        await store.create(new_task())
+        claiming = asyncio.ensure_future(store.claim("task-1", ELSEWHERE, HOUR))
+        await asyncio.to_thread(environment.gate.entered.wait)
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await claiming
+        environment.gate.let_go()
+        async with asyncio.timeout(20):
+            await held_by_nobody(store)
+        assert (await store.claim("task-1", ELSEWHERE, HOUR)).token == 2
+
+
+async def held_by_nobody(store: SqliteStore) -> None:
+    while store._reader.execute("SELECT count(*) FROM lease WHERE owner IS NULL").fetchone()[0] != 1:
+        await asyncio.sleep(0.001)
+
+
+@on_loop
+async def test_closing_finishes_what_waits(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "tasks.db")
+    gate = Gate()
+    store._submit(gate)
+    await asyncio.to_thread(gate.entered.wait)
+    waiting = [asyncio.ensure_future(store.create(new_task(f"task-{n}"))) for n in range(300)]  # several transactions
+    await asyncio.sleep(0)
+    gate.let_go()
+    await store.close()
+    with SqliteStore(tmp_path / "tasks.db", create=False) as again:
+        assert len(await again.tasks(limit=1000)) == 300
+    await asyncio.gather(*waiting, return_exceptions=True)  # their answers could not be read any more
+
+
+@on_loop
+async def test_a_closed_store_says_that_it_is_closed(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "tasks.db")
+    task, lease = await begun(store)
+    await store.close()
+    await store.close()
+    for use in (
+        lambda: store.load("task-1"),
+        lambda: store.commit(step(task), lease),
+        lambda: store.create(new_task("t")),
+        lambda: store.claim("task-1", ELSEWHERE, HOUR),
+        store.tasks,
+    ):
+        with pytest.raises(StoreError, match="the store is closed"):
+            await use()
+    assert not [t for t in threading.enumerate() if t.name == "sma-writer" and t.is_alive()]
+
+
+def test_a_writer_that_cannot_connect_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Writer(lambda: connect(tmp_path / "missing" / "tasks.db"), Environment())
+    assert not [t for t in threading.enumerate() if t.name == "sma-writer" and t.is_alive()]
+
+
+@on_loop
+async def test_work_that_ends_the_transaction_itself_is_told_and_the_next_goes_on(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        with pytest.raises(StoreError):
+            await store._write(lambda c: c.execute("ROLLBACK"))
+        with pytest.raises(KeyboardInterrupt):
+            await store._write(interrupt)
+        await store.create(new_task())
+
+
+def interrupt(_: sqlite3.Connection) -> None:
+    raise KeyboardInterrupt
+
+
+@on_loop
+async def test_while_another_process_writes_readers_read_and_writers_wait(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        with closing(sqlite3.connect(tmp_path / "tasks.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("UPDATE task SET reason = 'half'")
+            commit = asyncio.ensure_future(store.commit(step(task), lease))
+            for _ in range(20):
+                assert (await store.load("task-1")) == task
+                await asyncio.sleep(0.001)
+            assert not commit.done()
+            other.execute("ROLLBACK")
+        await commit
+        assert (await store.load("task-1")).head.version == 1
