@@ -10,7 +10,7 @@ from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.diagrams.build import picture_of
 from statemachine_agent.diagrams.dot import dot_of
 from statemachine_agent.diagrams.mermaid import mermaid_of
-from statemachine_agent.diagrams.render import DrawingError, render
+from statemachine_agent.diagrams.render import DrawingError, draw
 from statemachine_agent.diagrams.table import table_of
 from statemachine_agent.diagrams.trail import Trail
 from statemachine_agent.errors import UsageError
@@ -40,4 +40,4 @@ def diagram(
     picture = picture_of(machine, trail)
     if format in _TEXTS:
         return _TEXTS[format](picture).encode()
-    return render(dot_of(picture), format, program)
+    return draw(dot_of(picture), format, program)

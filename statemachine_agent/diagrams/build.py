@@ -54,7 +54,7 @@ class _Builder:
             summary=words.clean(definition.summary),
             limits=words.limits(definition.limits),
             guards=tuple(
-                (name, words.clean(guard if isinstance(guard, str) else words.together(guard)))
+                (name, words.whole(guard if isinstance(guard, str) else words.together(guard)))
                 for name, guard in definition.guards.items()
             ),
             nodes=tuple(self._node(name, state) for name, state in definition.states.items()),
@@ -174,7 +174,7 @@ class _Builder:
         found = [f"by {words.people(own)}"] if own else []
         if more := ruled - own:
             also = "also " if own else ""
-            found.append(f"{also}by {words.people(more)} where a rule of {state.approval.of} asks for it")
+            found.append(f"{also}by {words.people(more, own)} where a rule of {state.approval.of} asks for it")
         return tuple(found)
 
 

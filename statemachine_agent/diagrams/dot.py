@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import graphviz
 
 from statemachine_agent.chart.transitions import Transition
-from statemachine_agent.diagrams import labels
+from statemachine_agent.diagrams import labels, words
 from statemachine_agent.diagrams.picture import Edge, End, Node, Picture
 
 #: a name whose widths Graphviz knows; the SVG names further fonts (see `render`)
@@ -23,7 +23,7 @@ _THICK, _THIN = "4", "1.5"
 
 def dot_of(picture: Picture) -> str:
     """The DOT source; every state and arrow carries its transitions as classes `t0`, `t1` …, in SVG too."""
-    graph = graphviz.Digraph(picture.name)
+    graph = graphviz.Digraph(words.clean(picture.name))
     graph.attr(
         rankdir="TB", fontname=FONT, bgcolor="white", pad="0.3", nodesep="0.3", ranksep="0.25",
         labelloc="t", label=f"<{labels.of_title(picture)}>",
@@ -66,7 +66,8 @@ def _edge(graph: graphviz.Digraph, picture: Picture, edge: Edge, *, rows_inside:
     elif edge.quiet:
         look |= {"style": "dotted"}
     text = labels.of_edge(edge, rows_inside=rows_inside)
-    look |= {"label": f"<{text}>"} if text else {}
+    if text:  # one true label would double the ranks of all states; a number finds room without
+        look |= {"xlabel" if rows_inside else "label": f"<{text}>"}
     graph.edge(edge.source, target, **look, **_class(line.transition for line in edge.lines))
 
 

@@ -39,8 +39,8 @@ _WIDE = 'ALIGN="LEFT" COLSPAN="3"'
 
 
 def escape(text: str) -> str:
-    """`text` as the content of a label."""
-    return html.escape(visible(text))
+    r"""`text` as the content of a label, where a single backslash would begin an escape (`\N` is the node's name)."""
+    return html.escape(visible(text)).replace("\\", "\\\\")
 
 
 def font(content: str, *, color: str = INK, size: int | None = None, bold: bool = False, italic: bool = False) -> str:

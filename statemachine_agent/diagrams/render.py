@@ -31,7 +31,7 @@ class DrawingError(SmaError):
     reason = "not_drawn"
 
 
-def render(source: str, form: str, program: str | None = None) -> bytes:
+def draw(source: str, form: str, program: str | None = None) -> bytes:
     """The picture of a DOT source as `svg` or `png`, drawn by `program` or by what `find_program` finds."""
     command = [find_program(program), "-Kdot", *_OUTPUT[form]]
     try:

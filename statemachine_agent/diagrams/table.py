@@ -103,7 +103,9 @@ def _rows(picture: Picture) -> Iterator[tuple[str, ...]]:
 
 def _row(node: Node, line: Line) -> tuple[str, ...]:
     t = line.transition
-    follows = f"refused: “{t.refuse}”" if t.refuse is not None else f"→ {t.target}" if t.target else "stays"
+    follows = (
+        f"refused: “{words.whole(t.refuse)}”" if t.refuse is not None else f"→ {t.target}" if t.target else "stays"
+    )
     on = f"{words.numbered(line)} {line.on}".strip()
     cells = (escape(on), escape(line.condition), escape(follows + words.noted(line)))
     return code(node.name), *(_leaning(cell, quiet=line.quiet) for cell in cells)

@@ -33,7 +33,7 @@ def fitting(trail: Trail, states: Iterable[str], initial: str, transitions: Iter
         if name not in known and name not in ENDS:
             raise UsageError(f"the task is in `{name}`, which is no state of the machine", hint=_HINT)
     for source, target in trail.moves:
-        if not between(source, target, chart):
+        if source not in {*known, WORKING} or not between(source, target, chart):
             raise UsageError(f"the task went from `{source}` to `{target}`: no transition leads there", hint=_HINT)
     return replace(trail, moves=_from_states(trail.moves, initial))
 

@@ -28,12 +28,18 @@ KINDS = {
 }
 
 _TEXT = 400  # longer than any text that a person reads on a picture
+_WHOLE = 10_000  # and longer than a definition's texts are: a table shows all of them
 _VALUE = 60
 
 
 def clean(text: str) -> str:
     """A text of the author as one line, in which nothing is hidden."""
     return one_line(text, _TEXT)
+
+
+def whole(text: str) -> str:
+    """The same without an end: what decides is never cut where there is room."""
+    return one_line(text, _WHOLE)
 
 
 def happened(transition: Transition, kind: str) -> str:
@@ -125,9 +131,10 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def people(roles: Mapping[str, int]) -> str:
-    """Who must agree; each is somebody else."""
-    return listed(role if n == 0 else f"another {role}" for role, count in roles.items() for n in range(count))
+def people(roles: Mapping[str, int], beside: Mapping[str, int] | None = None) -> str:
+    """Who must agree, beside those named already; each is somebody else."""
+    named = [(role, n + (beside or {}).get(role, 0)) for role, count in roles.items() for n in range(count)]
+    return listed(f"another {role}" if before else role for role, before in named)
 
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))

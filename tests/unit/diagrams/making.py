@@ -1,0 +1,137 @@
+"""Machines to draw: the shipped one, one whose every text is hostile, one that is large."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from statemachine_agent import Catalogue
+from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
+from statemachine_agent.definition.source import Source
+
+ROOT = Path(__file__).resolve().parents[3]
+FINISHED = ROOT / "diagrams" / "refund.svg"
+
+BIDI = "\N{RIGHT-TO-LEFT OVERRIDE}"
+#: everything that means something to DOT, HTML, SVG, Mermaid, Markdown or a terminal
+HOSTILE = (
+    'quote " less < more > and & pipe | brace {x} bracket [y](z) colon: semi; hash # %%{init} back\\slash \\N \\n `tick` '
+    "*star* _under_ $$x$$ ~~s~~ ![i](u) <b>bold</b> <!-- c --> --> <br/> ]]> &amp; #quot; https://example.com "
+    f"new\nline bell\x07 emoji 😀 bidi {BIDI} end note"
+)
+
+READ = """
+tool: look
+version: 1
+summary: Look.
+effect: read
+source: svc
+binding: {python: "nowhere:look"}
+args: {text: {type: string}}
+returns: {y: {type: integer}}
+"""
+WRITE = f"""
+tool: change
+version: 1
+summary: {json.dumps(HOSTILE, ensure_ascii=False)}
+effect: write
+source: svc
+binding: {{python: "nowhere:change"}}
+args: {{text: {{type: string}}}}
+returns: {{y: {{type: integer}}}}
+idempotency: {{key: "change:{{text}}", replay: true}}
+approval:
+  - {{by: [boss, boss, auditor], because: {json.dumps(HOSTILE, ensure_ascii=False)}}}
+at_most: 1
+"""
+
+_HOSTILE_MACHINE = """
+machine: edge
+version: 1
+summary: HOSTILE
+input: {text: {type: string}}
+limits: {steps: 3}
+guards:
+  short: input.text == HOSTILE
+  asked_well: call.args.text != HOSTILE
+success: [short]
+initial: NOTE
+states:
+  NOTE:
+    brief: HOSTILE
+    choose:
+      look: {with: {text: {text: HOSTILE}}, rows: [{when: short, refuse: HOSTILE}, {unless: short, goto: CLASS}, {stay: true}]}
+      change: [{unless: asked_well, refuse: HOSTILE}, {when: short, goto: STATE}]
+      finish: SUCCEEDED
+      ask_user: NEEDS_INPUT
+    then: [{when: short, goto: NOTE}]
+  CLASS:
+    wait: {for: 90s, at_most: 2}
+    then: {elapsed: NOTE, exhausted: FAILED}
+  STATE:
+    route:
+      - {when: approval_required, goto: GRAPH}
+      - {when: approval_not_required, goto: END}
+      - {goto: DENIED, reason: policy}
+  GRAPH:
+    approval: {of: change, by: boss, expires: 90m}
+    then: {approved: END, rejected: DENIED, expired: DENIED}
+  END:
+    call: change
+    with: proposal
+    then: {ok: SUCCEEDED, failed: FAILED, blocked: NOTE, unknown: SUBGRAPH}
+  SUBGRAPH:
+    reconcile: change
+    then: {found: SUCCEEDED, absent: END, failed: FAILED}
+"""
+
+
+def built(machine: str, *tools: str) -> CompiledMachine:
+    """A machine from its text; faults fail the test."""
+    sources = [Source(f"tool{number}.yaml", text) for number, text in enumerate(tools)]
+    catalogue = checked_catalogue(Catalogue.build([Source("machine.yaml", machine)], sources))
+    assert not catalogue.report.errors, str(catalogue.report)
+    return compile_machine(catalogue, next(iter(catalogue.machines)))
+
+
+@cache
+def refund() -> CompiledMachine:
+    catalogue = checked_catalogue(Catalogue.read([ROOT / "machines"], [ROOT / "tool_manifests"]))
+    return compile_machine(catalogue, "refund")
+
+
+@cache
+def hostile() -> CompiledMachine:
+    """All kinds of states, all kinds of rows, states called like words of DOT and Mermaid."""
+    said = json.dumps(HOSTILE, ensure_ascii=False)
+    lines = []
+    for line in _HOSTILE_MACHINE.splitlines():
+        key, _, guard = line.partition(": ")
+        quoted = key.strip() in ("short", "asked_well")  # CEL inside YAML
+        text = json.dumps(guard.replace("HOSTILE", said), ensure_ascii=False)
+        lines.append(f"{key}: {text}" if quoted else line.replace("HOSTILE", said))
+    return built("\n".join(lines), READ, WRITE)
+
+
+@cache
+def large(states: int = 60) -> CompiledMachine:
+    """Five written transitions in each state, most of them to somewhere else."""
+    lines = ["machine: large", "version: 1", "summary: Large.", "input: {text: {type: string}}", "limits: {steps: 9}"]
+    lines += [
+        "at_most: {look: 99}",
+        "guards:",
+        *(f'  g{k}: input.text == "{k}"' for k in range(3)),
+        "success: []",
+        "initial: S0",
+        "states:",
+    ]
+    for number in range(states):
+        following = f"S{number + 1}" if number + 1 < states else "SUCCEEDED"
+        lines += [f"  S{number}:", "    call: look", "    with: {text: input.text}", "    then:", "      ok:"]
+        lines += [f"        - {{when: g{k}, goto: S{(number + 7 * k + 3) % states}}}" for k in range(3)]
+        lines += [f"        - {{goto: {following}}}", "      failed: FAILED"]
+    return built("\n".join(lines), READ)
+
+
+MACHINES = {"refund": refund, "hostile": hostile, "large": large}
