@@ -58,7 +58,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean `{near}`?"
     if not choices:
-        return "there is none"
+        return "none is defined"
     shown = ", ".join(f"`{c}`" for c in choices[:_SHOWN])
     return f"known: {shown}" + (" …" if len(choices) > _SHOWN else "")
 

@@ -11,8 +11,7 @@ from statemachine_agent.definition.catalogue import Catalogue, MachineFile
 from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition
-from statemachine_agent.guards import contexts, types
-from statemachine_agent.guards.check import Checked, check_text, guard_places, untrusted_fields
+from statemachine_agent.guards.check import Checked, checked_guards, untrusted_fields
 
 
 def lint(catalogue: Catalogue) -> list[Fault]:
@@ -27,7 +26,7 @@ def lint(catalogue: Catalogue) -> list[Fault]:
 
 def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
     document, machine = file.document, file.definition
-    guards = dict(_checked(catalogue, file))
+    guards = {name: checked for name, _, checked, _ in checked_guards(catalogue, file) if checked is not None}
     for name, checked in guards.items():
         fields = untrusted_fields(checked)
         if fields:
@@ -42,26 +41,12 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
         yield document.fault(("properties",), text, "a later version proves them", key=True, level=Level.NOTE)
 
 
-def _checked(catalogue: Catalogue, file: MachineFile) -> Iterator[tuple[str, Checked]]:
-    for name, places in guard_places(file.definition).items():
-        call = min(places, key=str)
-        text = file.definition.guards[name]
-        environment = types.environment(contexts.machine_roots(catalogue, file.definition, call))
-        if isinstance(text, str):
-            found, _ = check_text(file.document, ("guards", name), text, environment)
-            if found is not None:
-                yield name, found
-
-
 def _together(machine: MachineDefinition) -> Iterator[tuple[str, ...]]:
     """The guards that decide together: each row's, and `success`."""
-    seen = set()
-    for state in machine.states.values():
-        for row in rows_of(state):
-            names = tuple(_flat(machine, (*(row.when or ()), *(row.unless or ()))))
-            if names and names not in seen:
-                seen.add(names)
-                yield names
+    rows = [(*(row.when or ()), *(row.unless or ())) for state in machine.states.values() for row in rows_of(state)]
+    for names in dict.fromkeys(tuple(_flat(machine, together)) for together in (*rows, machine.success)):
+        if names:
+            yield names
 
 
 def _flat(machine: MachineDefinition, names: tuple[str, ...]) -> Iterator[str]:

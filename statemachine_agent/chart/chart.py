@@ -13,6 +13,7 @@ from statemachine_agent.chart.configuration import Leaves, Tree
 from statemachine_agent.chart.library import Ask, Library
 from statemachine_agent.chart.transitions import IMPLIED_REFUSAL, Transition
 from statemachine_agent.definition.names import ENDS
+from statemachine_agent.errors import GuardError, IllegalTransitionError
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,11 @@ class Chart:
         self.initial: Leaves = (initial,)
         self._library = Library(name, states, initial, transitions)
         self._by_event: dict[tuple[str, str], list[Transition]] = {}
+        self._calls: dict[str, dict[str, None]] = {}
         for t in transitions:
             self._by_event.setdefault((t.source, t.event), []).append(t)
+            if t.event.startswith("call."):
+                self._calls.setdefault(t.source, {})[t.event] = None
 
     def rows(self, leaves: Leaves, event: str) -> list[Transition]:
         """The transitions of `event` in this configuration, in the order in which they are tried."""
@@ -98,7 +102,10 @@ class Chart:
                 asked[guard] = ask(guard)
             return asked[guard]
 
-        decision = self._library.decide(self.tree.full(leaves), event, once)
+        configuration = self.tree.full(leaves)
+        if not self.accepts(leaves, event):  # the library would take `call.x.y` for `call.x`
+            raise IllegalTransitionError(event, configuration)
+        decision = self._library.decide(configuration, event, once)
         after = self.tree.leaves(decision.configuration)
         taken = tuple(self.transitions[index] for index in decision.taken)
         return Macrostep(event, leaves, after, taken, asked)
@@ -112,10 +119,10 @@ class Chart:
         found: list[Availability] = []
         seen: set[str] = set()
         for state in self.tree.full(leaves):
-            for source, event in self._by_event:
-                if source == state and event.startswith("call.") and event not in seen:
+            for event in self._calls.get(state, ()):
+                if event not in seen:
                     seen.add(event)
-                    found.append(self._availability(event, self._by_event[source, event], ask, unknown))
+                    found.append(self._availability(event, self._by_event[state, event], ask, unknown))
         return found
 
     @staticmethod
@@ -148,8 +155,14 @@ def _all(names: Sequence[str], ask: Ask, unknown: Callable[[str], bool]) -> bool
     for name in names:
         if unknown(name):
             doubt = True
-        elif not ask(name):
-            return False
+            continue
+        try:
+            if not ask(name):
+                return False
+        except GuardError:
+            if not doubt:
+                raise
+            # the unknown guard before it may keep it from ever being asked
     return None if doubt else True
 
 

@@ -14,10 +14,10 @@ from statemachine_agent.chart.chart import Chart
 from statemachine_agent.chart.configuration import Leaves, Tree
 from statemachine_agent.chart.transitions import transitions_of
 from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.document import Source
 from statemachine_agent.definition.faults import FaultyDefinitionError
 from statemachine_agent.definition.machine import ApprovalState, ChooseState, MachineDefinition, State
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.source import Source
 from statemachine_agent.guards.check import check_expressions
 from statemachine_agent.guards.evaluate import reads_call
 

@@ -128,9 +128,11 @@ def _choose(catalogue: Catalogue, name: str, state: ChooseState) -> Iterator[Tra
 def _read(name: str, tool: str, choice: Choice) -> Iterator[Transition]:
     """A read: `refuse` rows are judged when it is proposed, `goto` rows when its result is recorded.
 
-    When it is proposed, a `goto` row accepts it, whatever its condition will turn out to be.
+    When it is proposed, no `goto` row can be judged: it stands aside, and accepts only where no other row decides.
     """
-    proposed = [Row(stay=True) if row.goto else row for row in choice.rows]
+    proposed = [row for row in choice.rows if row.goto is None]
+    if any(row.goto for row in choice.rows):
+        proposed.append(Row(stay=True))
     yield from _rows(name, f"call.{tool}", _until_unconditional(proposed))
     if all(not row.unconditional for row in proposed):
         yield Transition(0, name, f"call.{tool}", refuse=IMPLIED_REFUSAL, implied=True)

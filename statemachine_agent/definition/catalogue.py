@@ -12,12 +12,13 @@ from pathlib import Path
 from statemachine_agent.canonical import digest
 from statemachine_agent.definition import node
 from statemachine_agent.definition.crosscheck import crosscheck
+from statemachine_agent.definition.document import Document, Source
 from statemachine_agent.definition.faults import Fault, FaultyDefinitionError, Mark, Report
 from statemachine_agent.definition.machine import CallState, ChooseState, MachineDefinition, ReconcileState
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.people import People
-from statemachine_agent.definition.source import Document, Source, read, read_text
+from statemachine_agent.definition.source import read, read_text
 from statemachine_agent.errors import UsageError
 from statemachine_agent.text import did_you_mean
 
@@ -49,8 +50,11 @@ class Catalogue:
     report: Report = field(default_factory=Report)
     #: names that `${…}` may use; None where the settings are not known, and nothing is checked
     variables: frozenset[str] | None = None
-    #: file names of machines that did not load, by the name they probably have
-    broken: dict[str, str] = field(default_factory=dict)
+    #: tools whose files have faults of form: they exist, and nothing can be said about them
+    doubtful: set[str] = field(default_factory=set)
+    #: the files that define (`machine` or `tool`, name), also those that could not be read
+    _files: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    _people_file: str | None = None
 
     @classmethod
     def read(
@@ -93,8 +97,9 @@ class Catalogue:
         elif people is not None:
             document = read(people)
             found = node.validate(document, People)
-            catalogue.people = found or People(people={})
+            catalogue.people = None if document.faults else found
             catalogue.report.add(document.faults)
+            catalogue._people_file = people.name
         for source in tools:
             catalogue._add_tool(read(source))
         for source in machines:
@@ -104,65 +109,78 @@ class Catalogue:
 
     def _add_machine(self, document: Document) -> None:
         machine = node.validate(document, MachineDefinition)
-        if machine is None:
-            named = document.at(("machine",))
-            self.broken[named if isinstance(named, str) else Path(document.source.name).stem] = document.source.name
-        elif machine.machine in self.machines:
-            first = self.machines[machine.machine].document.source.name
-            document.faults.append(
-                document.fault(("machine",), f"the machine `{machine.machine}` is there already", f"see {first}")
-            )
-        else:
+        self._claim(document, "machine")
+        if machine is not None and machine.machine in self.machines:
+            self._twice(document, "machine", machine.machine, self.machines[machine.machine].document)
+        elif machine is not None:
             self.machines[machine.machine] = MachineFile(document, machine)
         self.report.add(document.faults)
 
     def _add_tool(self, document: Document) -> None:
         manifest = node.validate(document, ToolManifest)
+        names = self._claim(document, "tool")
+        if document.faults:
+            self.doubtful |= names
         if manifest is not None and manifest.tool in self.tools:
-            first = self.tools[manifest.tool].document.source.name
-            document.faults.append(
-                document.fault(("tool",), f"the tool `{manifest.tool}` is there already", f"see {first}")
-            )
+            self._twice(document, "tool", manifest.tool, self.tools[manifest.tool].document)
         elif manifest is not None:
             self.tools[manifest.tool] = ToolFile(document, manifest)
         self.report.add(document.faults)
+
+    def _claim(self, document: Document, kind: str) -> set[str]:
+        """The names that a file stands for; one that cannot be read has most likely the name of its file."""
+        named = document.at((kind,))
+        names = {named} if isinstance(named, str) else {Path(document.source.name).stem}
+        for name in names:
+            self._files.setdefault((kind, name), set()).add(document.source.name)
+        return names
+
+    @staticmethod
+    def _twice(document: Document, kind: str, name: str, first: Document) -> None:
+        advice = f"rename one; the first is in {first.source.name}"
+        document.faults.append(document.fault((kind,), f"the {kind} `{name}` is there already", advice))
 
     def lacks_role(self, role: str) -> bool:
         """True where it is known that nobody has `role`."""
         return self.people is not None and role not in self.people.roles
 
+    def knows_tool(self, name: str) -> bool:
+        """True where there is a manifest of `name`, even one with faults."""
+        return name in self.tools or name in self.doubtful
+
     def tool(self, name: str) -> ToolManifest | None:
-        """The manifest of `name`, or None."""
+        """The manifest of `name`; None where there is none, or one of which not all could be read."""
         found = self.tools.get(name)
-        return found.manifest if found else None
+        return found.manifest if found and name not in self.doubtful else None
 
     def machine(self, name: str) -> MachineFile:
-        """The machine `name`; UsageError where there is none, FaultyDefinitionError where it has faults."""
-        if name in self.broken and name not in self.machines:
-            raise FaultyDefinitionError(self._report_of({self.broken[name]}))
-        if name not in self.machines:
+        """The machine `name`; UsageError where there is none, FaultyDefinitionError where anything it needs has faults."""
+        files = set(self._files.get(("machine", name), ()))
+        if not files:
             raise UsageError(f"there is no machine `{name}`", hint=did_you_mean(name, self.machines))
-        found = self.machines[name]
-        files = {found.document.source.name} | {
-            self.tools[tool].document.source.name for tool in self.used_tools(found.definition) if tool in self.tools
-        }
-        report = self._report_of(files)
-        if report.errors:
-            raise FaultyDefinitionError(report)
-        return found
-
-    def _report_of(self, files: set[str]) -> Report:
+        if name in self.machines:
+            for tool in self.used_tools(self.machines[name].definition):
+                files |= self._files.get(("tool", tool), set())
+        if self._people_file is not None:
+            files.add(self._people_file)
         report = Report()
         report.add(f for f in self.report.errors if f.file in files)
-        return report
+        if report.errors or name not in self.machines:
+            raise FaultyDefinitionError(report)
+        return self.machines[name]
+
+    def readable_tools(self, machine: MachineDefinition) -> list[str]:
+        """The tools whose results a guard may read: all it uses; any tool where one of those cannot be read."""
+        used = self.used_tools(machine)
+        return [*used, *(t for t in self.tools if t not in used)] if self.doubtful.intersection(used) else used
 
     def used_tools(self, machine: MachineDefinition) -> list[str]:
         """Every tool that the machine can cause to be called, with those that look up and check its effects."""
         names = list(named_tools(machine))
         for name in names:  # grows while it is walked
-            manifest = self.tool(name)
-            if manifest is None:
+            if name not in self.tools:
                 continue
+            manifest = self.tools[name].manifest
             behind = [manifest.reconciler.tool] if manifest.reconciler else []
             behind += [manifest.precondition.tool] if manifest.precondition else []
             names += [b for b in behind if b not in names]
@@ -197,12 +215,15 @@ def named_tools(machine: MachineDefinition) -> Mapping[str, None]:
 
 
 def _files(places: Iterable[Path], faults: list[Fault]) -> list[Path]:
-    found: list[Path] = []
+    found: dict[Path, Path] = {}
     for place in places:
         if place.is_dir():
-            found += sorted(p for p in place.rglob("*.y*ml") if p.suffix in (".yaml", ".yml") and p.is_file())
+            inside = sorted(p for p in place.rglob("*.y*ml") if p.suffix in (".yaml", ".yml") and p.is_file())
         elif place.exists():
-            found.append(place)
+            inside = [place]
         else:
+            inside = []
             faults.append(Fault(str(place), Mark(), "is not there", "name a file or folder that exists"))
-    return found
+        for path in inside:
+            found.setdefault(path.resolve(), path)  # a file named twice is one file
+    return list(found.values())

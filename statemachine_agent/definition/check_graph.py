@@ -5,9 +5,10 @@ Guards are free here: what is proved about them is the study layer's matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from statemachine_agent.definition.document import Document
 from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import (
     CallState,
@@ -50,6 +51,33 @@ def check_graph(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
     """The faults of one machine's shape."""
     document, machine = file.document, file.definition
     graph = targets(machine)
+    faults = _reached(document, machine, graph) if _is_whole(document, machine, graph) else []
+    routes = {n: {t for t in ts if _is_route(machine, t)} for n, ts in graph.items() if _is_route(machine, n)}
+    bounded = {name for name in machine.states if _bounded(catalogue, machine, name)}
+    free = {n: ts - bounded for n, ts in graph.items() if n not in bounded}
+    route_circles = circles(routes)
+    for circle in route_circles:
+        one = len(circle) == 1
+        message = (
+            f"the route {_words(circle)} leads to itself" if one else f"the routes {_words(circle)} lead in a circle"
+        )
+        faults.append(document.fault(("states", min(circle)), message, "break the circle", key=True))
+    for circle in circles(free):
+        if not any(circle >= of_routes for of_routes in route_circles):
+            message = f"nothing bounds the circle {_words(circle)}"
+            advice = "give a tool or a wait in it an `at_most`, or let the model decide in it"
+            faults.append(document.fault(("states", min(circle)), message, advice, key=True))
+    return faults
+
+
+def _is_whole(document: Document, machine: MachineDefinition, graph: dict[str, set[str]]) -> bool:
+    """True where every state could be read and every target exists: else a path may be there that is not seen."""
+    unread = document.incomplete(("states",)) or document.incomplete(("initial",))
+    unread = unread or not machine.states.keys().isdisjoint(ENDS)  # a target could mean either
+    return not unread and machine.initial in graph and all(ts <= graph.keys() for ts in graph.values())
+
+
+def _reached(document: Document, machine: MachineDefinition, graph: dict[str, set[str]]) -> list[Fault]:
     faults = []
     reached = _reach(graph, machine.initial)
     for name in machine.states:
@@ -58,21 +86,8 @@ def check_graph(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
             faults.append(document.fault(("states", name), message, "lead to it, or remove it", key=True))
     if not any(row.goto == "SUCCEEDED" for name in reached for row in rows_of(machine.states[name])):
         message = "no path leads to SUCCEEDED"
-        faults.append(
-            document.fault(("states",), message, "let a row `goto: SUCCEEDED`", key=True, level=Level.WARNING)
-        )
-    routes = {n: {t for t in ts if _is_route(machine, t)} for n, ts in graph.items() if _is_route(machine, n)}
-    bounded = {name for name in machine.states if _bounded(catalogue, machine, name)}
-    free = {n: ts - bounded for n, ts in graph.items() if n not in bounded}
-    route_circles = list(_circles(routes))
-    for circle in route_circles:
-        message = f"the routes {_words(circle)} lead back to themselves"
-        faults.append(document.fault(("states", min(circle)), message, "break the circle", key=True))
-    for circle in _circles(free):
-        if circle not in route_circles:
-            message = f"nothing bounds the circle {_words(circle)}"
-            advice = "give a tool or a wait in it an `at_most`, or let the model decide in it"
-            faults.append(document.fault(("states", min(circle)), message, advice, key=True))
+        advice = "let a row `goto: SUCCEEDED`"
+        faults.append(document.fault(("states",), message, advice, key=True, level=Level.WARNING))
     return faults
 
 
@@ -90,7 +105,7 @@ def _bounded(catalogue: Catalogue, machine: MachineDefinition, name: str) -> boo
             return state.wait.at_most is not None
         case CallState():
             tool = catalogue.tool(state.call)
-            return state.call in machine.at_most or bool(tool and tool.at_most)
+            return state.call in machine.at_most or tool is None or tool.at_most is not None
         case _:
             return False
 
@@ -105,13 +120,48 @@ def _reach(graph: dict[str, set[str]], start: str) -> set[str]:
     return reached
 
 
-def _circles(graph: dict[str, set[str]]) -> list[frozenset[str]]:
-    """The sets of states that lead to each other."""
-    reach = {name: _reach(graph, name) for name in graph}
-    after = {name: set().union(*(reach.get(t, set()) for t in graph[name])) for name in graph}
-    found = {frozenset(m for m in after[name] if name in after.get(m, ())) for name in graph if name in after[name]}
+def circles(graph: Mapping[str, set[str]]) -> list[frozenset[str]]:
+    """The sets of states that lead to each other, in linear time (Tarjan's components, without recursion)."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    on_stack: set[str] = set()
+    found: list[frozenset[str]] = []
+    for root in graph:
+        if root in number:
+            continue
+        waiting = [(root, iter(sorted(graph[root])))]
+        while waiting:
+            name, rest = waiting[-1]
+            if name not in number:
+                number[name] = lowest[name] = len(number)
+                stack.append(name)
+                on_stack.add(name)
+            for target in rest:
+                if target in graph and target not in number:
+                    waiting.append((target, iter(sorted(graph[target]))))
+                    break
+                if target in on_stack:
+                    lowest[name] = min(lowest[name], lowest[target])
+            else:
+                waiting.pop()
+                if waiting:
+                    above = waiting[-1][0]
+                    lowest[above] = min(lowest[above], lowest[name])
+                if lowest[name] == number[name]:
+                    cut = stack.index(name)
+                    component = frozenset(stack[cut:])
+                    del stack[cut:]
+                    on_stack -= component
+                    if len(component) > 1 or name in graph[name]:
+                        found.append(component)
     return sorted(found, key=sorted)
 
 
+_SHOWN = 6
+
+
 def _words(names: frozenset[str]) -> str:
-    return ", ".join(f"`{n}`" for n in sorted(names))
+    shown = sorted(names)
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(f"`{n}`" for n in shown[:_SHOWN]) + more

@@ -22,8 +22,6 @@ def crosscheck(catalogue: Catalogue) -> list[Fault]:
     for tool in catalogue.tools.values():
         faults += check_tool(catalogue, tool)
     for machine in catalogue.machines.values():
-        found = check_machine(catalogue, machine)
-        faults += found
-        if not found:  # a graph with unknown targets tells nothing
-            faults += check_graph(catalogue, machine)
+        faults += check_machine(catalogue, machine)
+        faults += check_graph(catalogue, machine)
     return faults

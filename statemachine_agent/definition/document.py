@@ -194,4 +194,3 @@ def _characters(lines: list[str], start: Mark) -> Iterator[tuple[Mark, str]]:
                 return
             yield Mark(number, column), character
             column += length
-

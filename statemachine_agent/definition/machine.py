@@ -14,7 +14,8 @@ from pydantic import BeforeValidator, Discriminator, Field, StrictInt, Tag
 
 from statemachine_agent.definition.node import Cel, Duration, Lower, Money, Node, Text, Upper, as_list, complaint
 from statemachine_agent.definition.rows import Row, Rows
-from statemachine_agent.definition.schema import Properties
+from statemachine_agent.definition.schema import Name, Properties
+from statemachine_agent.text import nearest, shorten
 
 #: a value of `with`: a reference (`input.order_id`), a literal, or `{text: …}` for a literal that looks like one
 Given = Any
@@ -47,12 +48,16 @@ class Progress(Node):
 class Choice(Node):
     """One tool (or control choice) of a `choose` state: what the machine fills in, and its rows."""
 
-    pinned: Mapping[Lower, Given] = Field(default_factory=dict, alias="with")
+    pinned: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
     rows: Rows = (Row(stay=True),)
 
 
 def _choice(value: Any) -> Any:
     """A target, `stay` or a list of rows is a choice without pinned arguments."""
+    if value is None:
+        raise complaint("nothing stands here", "write `stay`, a state, or a list of rows")
+    if isinstance(value, dict) and not value.keys() & {"with", "rows"} and value.keys() & Row.keys():
+        raise complaint("rows stand in a list", "begin the row with `- `")
     return {"rows": value} if isinstance(value, (str, list)) else value
 
 
@@ -61,8 +66,9 @@ def _choices(value: Any) -> Any:
     if isinstance(value, list):
         if not all(isinstance(v, str) for v in value):
             raise complaint("a list under `choose` holds names of tools", "write a mapping to give a tool rows")
-        if len(set(value)) != len(value):
-            raise complaint("a tool is named twice", "name each tool once")
+        twice = next((v for v in value if value.count(v) > 1), None)
+        if twice is not None:
+            raise complaint(f"the tool `{shorten(twice, 60)}` is named twice", "name each tool once")
         return {name: {} for name in value}
     if isinstance(value, dict) and not value:
         raise complaint("`choose` offers nothing", "name at least one tool")
@@ -73,6 +79,15 @@ Choices = Annotated[
     Mapping[Lower, Annotated[Choice, BeforeValidator(_choice)]],
     BeforeValidator(_choices, json_schema_input_type=list[str] | dict[str, Choice]),
 ]
+
+
+def _by_outcome(value: Any) -> Any:
+    if isinstance(value, (str, list)):
+        raise complaint("`then` names each outcome here", "write `outcome: STATE` for each")
+    return value
+
+
+NOT_A_TARGET = BeforeValidator(_by_outcome)
 
 
 class ChooseState(Node):
@@ -93,13 +108,20 @@ class RouteState(Node):
     route: Rows
 
 
+#: `with` of a `call`: the pending proposal, or arguments one by one
+ProposalOrGiven = Annotated[
+    Annotated[Literal["proposal"], Tag("one word")] | Annotated[Mapping[Name, Given], Tag("arguments")],
+    Discriminator(lambda value: "one word" if isinstance(value, str) else "arguments"),
+]
+
+
 class CallState(Node):
     """Run one tool, then go by its outcome."""
 
     kind: ClassVar[str] = "call"
     call: Lower
-    given: Literal["proposal"] | Mapping[Lower, Given] = Field(default_factory=dict, alias="with")
-    then: Mapping[Literal["ok", "failed", "blocked", "unknown"], Rows]
+    given: ProposalOrGiven = Field(default_factory=dict, alias="with")
+    then: Annotated[Mapping[Literal["ok", "failed", "blocked", "unknown"], Rows], NOT_A_TARGET]
 
 
 class ReconcileState(Node):
@@ -107,15 +129,11 @@ class ReconcileState(Node):
 
     kind: ClassVar[str] = "reconcile"
     reconcile: Lower
-    then: Mapping[Literal["found", "absent", "failed"], Rows]
-
-
-def _roles(value: Any) -> Any:
-    return as_list(value)
+    then: Annotated[Mapping[Literal["found", "absent", "failed"], Rows], NOT_A_TARGET]
 
 
 Roles = Annotated[
-    tuple[Lower, ...], Field(min_length=1), BeforeValidator(_roles, json_schema_input_type=str | list[str])
+    tuple[Lower, ...], Field(min_length=1), BeforeValidator(as_list, json_schema_input_type=str | list[str])
 ]
 
 
@@ -133,7 +151,7 @@ class ApprovalState(Node):
 
     kind: ClassVar[str] = "approval"
     approval: ApprovalRequest
-    then: Mapping[Literal["approved", "rejected", "expired"], Rows]
+    then: Annotated[Mapping[Literal["approved", "rejected", "expired"], Rows], NOT_A_TARGET]
 
 
 class Wait(Node):
@@ -149,7 +167,7 @@ class WaitState(Node):
 
     kind: ClassVar[str] = "wait"
     wait: Wait
-    then: Mapping[Literal["elapsed", "exhausted"], Rows]
+    then: Annotated[Mapping[Literal["elapsed", "exhausted"], Rows], NOT_A_TARGET]
 
 
 VERBS = ("choose", "route", "call", "reconcile", "approval", "wait", "machine", "states")
@@ -160,9 +178,12 @@ def _state(value: Any) -> Any:
     if not isinstance(value, dict):
         raise complaint("a state is a mapping", f"give it one of {_words(VERBS)}")
     verbs = [v for v in VERBS if v in value]
-    if len(verbs) != 1:
-        has = "none of them" if not verbs else " and ".join(f"`{v}`" for v in verbs)
-        raise complaint(f"a state has exactly one of {_words(VERBS)}; this has {has}", "give it one, and one only")
+    if not verbs:
+        near = next((f"did you mean `{v}`?" for k in value if (v := nearest(str(k), VERBS))), "give it one")
+        raise complaint(f"a state has exactly one of {_words(VERBS)}; this has none of them", near)
+    if len(verbs) > 1:
+        has = " and ".join(f"`{v}`" for v in verbs)
+        raise complaint(f"a state has exactly one of {_words(VERBS)}; this has {has}", "make two states of it")
     if verbs[0] in _LATER:
         raise complaint(f"a state with `{verbs[0]}` is not built yet", "write its states beside the others")
     return value
@@ -174,19 +195,19 @@ def _words(names: tuple[str, ...]) -> str:
 
 def _verb(value: Any) -> str | None:
     if isinstance(value, Node):
-        return str(getattr(type(value), "kind", None))
-    return next((v for v in VERBS if v in value), None) if isinstance(value, dict) else None
+        return f"{getattr(type(value), 'kind', None)} state"
+    return next((f"{v} state" for v in VERBS if v in value), None) if isinstance(value, dict) else None
 
 
 State = ChooseState | RouteState | CallState | ReconcileState | ApprovalState | WaitState
 
 StateNode = Annotated[
-    Annotated[ChooseState, Tag("choose")]
-    | Annotated[RouteState, Tag("route")]
-    | Annotated[CallState, Tag("call")]
-    | Annotated[ReconcileState, Tag("reconcile")]
-    | Annotated[ApprovalState, Tag("approval")]
-    | Annotated[WaitState, Tag("wait")],
+    Annotated[ChooseState, Tag("choose state")]
+    | Annotated[RouteState, Tag("route state")]
+    | Annotated[CallState, Tag("call state")]
+    | Annotated[ReconcileState, Tag("reconcile state")]
+    | Annotated[ApprovalState, Tag("approval state")]
+    | Annotated[WaitState, Tag("wait state")],
     Discriminator(_verb),
     BeforeValidator(_state),
 ]
@@ -194,8 +215,8 @@ StateNode = Annotated[
 
 #: a guard is a CEL text, or a list of other guards that must all hold
 Guard = Annotated[
-    Annotated[Cel, Tag("cel")] | Annotated[tuple[Lower, ...], Field(min_length=1), Tag("list")],
-    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "cel"),
+    Annotated[Cel, Tag("an expression")] | Annotated[tuple[Lower, ...], Field(min_length=1), Tag("guards")],
+    Discriminator(lambda value: "guards" if isinstance(value, (list, tuple)) else "an expression"),
 ]
 
 
@@ -205,6 +226,10 @@ class MachineDefinition(Node):
     not_built: ClassVar[frozenset[str]] = frozenset(
         {"signals", "output", "retain", "redact", "model", "parallel_calls"}
     )
+
+    stand_in: ClassVar[Mapping[str, object]] = {
+        "version": 1, "summary": "-", "limits": {"steps": 1}, "success": [], "initial": "X",
+    }  # fmt: skip
 
     machine: Lower
     version: Count

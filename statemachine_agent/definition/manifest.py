@@ -8,16 +8,53 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from statemachine_agent.definition.machine import Count, Given, Roles
-from statemachine_agent.definition.node import Cel, Duration, Lower, Node, Text, complaint
-from statemachine_agent.definition.schema import Properties
+from statemachine_agent.definition.node import Cel, Duration, Lower, Node, Pause, Text, complaint
+from statemachine_agent.definition.schema import Name, Properties
+from statemachine_agent.definition.sentences import shown
 from statemachine_agent.definition.template import KeyTemplate, UrlTemplate
 
-SCOPE = re.compile(r"[a-z][a-z0-9_-]{0,62}:[a-z][a-z0-9_-]{0,62}")
+_SCOPE = re.compile(r"[a-z][a-z0-9_-]{0,62}:[a-z][a-z0-9_-]{0,62}")
+_SOURCE = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_STATUS = re.compile(r"[45][0-9][0-9]")
+
+
+def _in_form(pattern: re.Pattern[str], what: str, advice: str) -> AfterValidator:
+    """A text of a certain form."""
+
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise complaint(f"{shown(value)} is not {what}", advice)
+        return value
+
+    return AfterValidator(check)
+
+
+Scope = Annotated[Text, _in_form(_SCOPE, "a scope", "write `service:verb`, for example `orders:read`")]
+SourceName = Annotated[
+    Text, _in_form(_SOURCE, "the name of a source", "a source begins with a-z and goes on with a-z, 0-9, _ and -")
+]
+Function = Annotated[Text, _in_form(_FUNCTION, "a function", "write `package.module:function`")]
+Header = Annotated[Text, _in_form(_HEADER, "the name of a header", "write it as in HTTP, for example `X-Team`")]
+
+
+def _status(value: object) -> object:
+    """Status codes are written as numbers; the keys of YAML are text."""
+    if isinstance(value, str) and _STATUS.fullmatch(value):
+        return int(value)
+    raise complaint(f"{shown(value)} is not an HTTP status of 400 to 599", "write a number, for example 422")
+
+
+StatusCode = Annotated[int, BeforeValidator(_status)]
+
+#: how a call can fail besides the names under `errors` and `http_NNN`
+ERROR_CLASSES = ("timeout", "unavailable", "rate_limited", "bad_result", "too_large", "exception")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -27,8 +64,8 @@ class Http(Node):
 
     method: Method = "GET"
     url: Text
-    headers: Mapping[str, str] = Field(default_factory=dict)
-    idempotency_header: Text | None = None
+    headers: Mapping[Header, Text] = Field(default_factory=dict)
+    idempotency_header: Header | None = None
 
     @field_validator("url")
     @classmethod
@@ -47,7 +84,7 @@ class Binding(Node):
 
     not_built: ClassVar[frozenset[str]] = frozenset({"mcp", "command"})
     http: Http | None = None
-    python: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    python: Function | None = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Binding:
@@ -60,7 +97,7 @@ class Reconcile(Node):
     """How the service is asked whether an effect happened."""
 
     tool: Lower
-    given: Mapping[Lower, Given] = Field(default_factory=dict, alias="with")
+    given: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
     found: Cel
     absent: Cel
     #: the part of the answer that is the tool's own result
@@ -97,7 +134,7 @@ class Precondition(Node):
     """Read again just before the effect runs."""
 
     tool: Lower
-    given: Mapping[Lower, Given] = Field(default_factory=dict, alias="with")
+    given: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
     holds: Cel
     reason: Lower
 
@@ -115,20 +152,8 @@ class Retry(Node):
 
     unsent: Annotated[StrictInt, Field(ge=1, le=10)] | None = None
     attempts: Annotated[StrictInt, Field(ge=1, le=10)] | None = None
-    backoff: Duration = timedelta(milliseconds=500)
+    backoff: Pause = timedelta(milliseconds=500)
     errors: tuple[Lower, ...] = ("timeout", "unavailable")
-
-
-def _codes(value: Any) -> Any:
-    """Status codes are written as numbers; YAML keys are text."""
-    if not isinstance(value, dict):
-        return value
-    for key in value:
-        if not (isinstance(key, int) or (isinstance(key, str) and re.fullmatch(r"[45][0-9][0-9]", key))):
-            raise complaint(
-                f"`{key}` is not an HTTP status of 400 to 599", "write the status as a number, for example 422"
-            )
-    return {int(k): v for k, v in value.items()}
 
 
 Effect = Literal["read", "write", "irreversible"]
@@ -139,13 +164,17 @@ class ToolManifest(Node):
 
     not_built: ClassVar[frozenset[str]] = frozenset({"render", "redact", "fresh_for", "polling", "touches"})
 
+    stand_in: ClassVar[Mapping[str, object]] = {
+        "version": 1, "summary": "-", "source": "x", "binding": {"python": "x:x"}, "returns": {},
+    }  # fmt: skip
+
     tool: Lower
     version: Count
     summary: Text
     effect: Effect
     #: provenance stamped on every result
-    source: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
-    scopes: tuple[str, ...] = ()
+    source: SourceName
+    scopes: tuple[Scope, ...] = ()
     binding: Binding
     args: Properties = Field(default_factory=dict)
     returns: Properties
@@ -158,16 +187,8 @@ class ToolManifest(Node):
     #: calls per task, reconciliation excluded
     at_most: Count | None = None
     #: answers that mean "no"
-    errors: Annotated[Mapping[int, Lower], BeforeValidator(_codes)] = Field(default_factory=dict)
+    errors: Mapping[StatusCode, Lower] = Field(default_factory=dict)
     max_bytes: Annotated[StrictInt, Field(ge=256, le=16_777_216)] = 262_144
-
-    @field_validator("scopes")
-    @classmethod
-    def _scopes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for scope in value:
-            if not SCOPE.fullmatch(scope):
-                raise complaint(f"`{scope}` is not a scope", "write `service:verb`, for example `orders:read`")
-        return value
 
     @property
     def is_read(self) -> bool:
@@ -178,3 +199,8 @@ class ToolManifest(Node):
     def reconciler(self) -> Reconcile | None:
         """How an effect of this tool is looked up."""
         return self.idempotency.reconcile if self.idempotency else None
+
+    @property
+    def can_be_looked_up(self) -> bool:
+        """True where it can be asked whether an effect happened."""
+        return self.idempotency is not None and (self.idempotency.reconcile is not None or self.idempotency.replay)

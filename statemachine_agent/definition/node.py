@@ -127,7 +127,9 @@ def validate(document: Document, model: type[N]) -> N | None:
     if not isinstance(document.data, dict):
         if not document.faults:
             what = "is empty" if document.data is None else "is not a mapping"
-            document.faults.append(document.fault((), what, f"write `key: value` lines; it needs {_list(model.needed())}"))
+            document.faults.append(
+                document.fault((), what, f"write `key: value` lines; it needs {_list(model.needed())}")
+            )
         return None
     while () not in document.gaps:
         readers: dict[int, type[Node]] = {}
@@ -172,25 +174,27 @@ def _complaints(
 ) -> list[_Complaint]:
     """One complaint for each place: of several readings of one value the first is told."""
     found: dict[tuple[Path_, str | None], _Complaint] = {}
-    misspelt: set[tuple[Path_, str]] = set()
+    excused: set[tuple[Path_, str | None]] = set()  # keys that are there under another name; None: all of a mapping
     for error in sorted(errors, key=lambda e: e["type"] == "missing"):
         path, parent, is_key = _path(data, error["loc"])
-        here, missing = document.in_file(path), None
+        here, missing, stand_in = document.in_file(path), None, None
         if error["type"] == "missing":
             missing = str(error["loc"][-1])
             what = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this" if path else "the file"
             fault = document.fault(path, f"{what} lacks the key `{missing}`", f"add `{missing}:`", key=bool(path))
+            model = readers.get(id(_value(data, path)))
+            stand_in = model.stand_in.get(missing) if model else None
+            if excused & {(here, missing), (here, None)}:
+                document.gaps.add((*here, missing))
         elif error["type"] == "extra_forbidden":
             fault, meant = _unknown_key(document, path, parent, readers.get(id(parent)))
-            misspelt.add((here[:-1], meant))
+            excused.add((here[:-1], meant))
         else:
             fault = document.fault(path, *explain(error), key=is_key)
-        if missing is not None and (here, missing) in misspelt:
-            document.gaps.add((*here, missing))  # said already: the key is there, under another name
-        model = readers.get(id(_value(data, path)))
-        stand_in = model.stand_in.get(missing) if model and missing else None
         found.setdefault((here, missing), _Complaint(fault, here, missing, stand_in))
-    return list(found.values())
+    paths = {c.path for c in found.values()}
+    above = {path[:length] for path in paths for length in range(len(path))}
+    return [c for c in found.values() if c.missing is not None or c.path not in above]
 
 
 def _path(data: object, location: tuple[int | str, ...]) -> tuple[Path_, object, bool]:
@@ -216,14 +220,14 @@ def _value(data: object, path: Path_) -> object:
     return data
 
 
-def _unknown_key(document: Document, path: Path_, parent: object, model: type[Node] | None) -> tuple[Fault, str]:
-    """The fault of a key that nobody reads, and the key that was most likely meant."""
+def _unknown_key(document: Document, path: Path_, parent: object, model: type[Node] | None) -> tuple[Fault, str | None]:
+    """The fault of a key that nobody reads, and the key that was most likely meant; None: the mapping means something else."""
     key = str(path[-1])
     known = model.keys() if model else set()
     mapping = parent if isinstance(parent, dict) else {}
     if model and key in model.not_built:
         advice = "remove it; it will come with a later version"
-        return document.fault(path, f"`{key}` is not built yet", advice, key=True), key
+        return document.fault(path, f"`{key}` is not built yet", advice, key=True), None
     free = known - set(mapping)
     meant = nearest(key, free) or ""
     advice = did_you_mean(key, free if meant else known)

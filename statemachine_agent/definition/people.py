@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from statemachine_agent.definition.manifest import SCOPE
-from statemachine_agent.definition.node import Lower, Node, complaint
+from statemachine_agent.definition.manifest import Scope
+from statemachine_agent.definition.node import Lower, Node
 
 
 class Person(Node):
@@ -16,15 +16,7 @@ class Person(Node):
 
     tenant: Lower = "default"
     roles: tuple[Lower, ...] = ()
-    scopes: tuple[str, ...] = ()
-
-    @field_validator("scopes")
-    @classmethod
-    def _scopes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for scope in value:
-            if not SCOPE.fullmatch(scope):
-                raise complaint(f"`{scope}` is not a scope", "write `service:verb`, for example `refunds:write`")
-        return value
+    scopes: tuple[Scope, ...] = ()
 
 
 class People(Node):

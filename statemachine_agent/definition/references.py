@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from statemachine_agent.definition.machine import Given
 from statemachine_agent.errors import SmaError
@@ -42,12 +43,14 @@ class Literal:
     """A value as it stands."""
 
     value: object
+    #: written `{text: …}`: the author says that it is none of the references that it may look like
+    marked: bool = False
 
 
 def parse(value: Given, roots: frozenset[str]) -> Reference | Literal:
     """What `value` of a `with` means, where `roots` can be referred to."""
     if isinstance(value, Mapping) and set(value) == {"text"}:
-        return Literal(value["text"])
+        return Literal(value["text"], marked=True)
     if isinstance(value, str) and _PATH.fullmatch(value):
         root = re.split(r"[.\[]", value, maxsplit=1)[0]
         if root in roots:
@@ -61,15 +64,16 @@ def resolve(value: Given, roots: frozenset[str], data: Mapping[str, object]) -> 
     parsed = parse(value, roots)
     if isinstance(parsed, Literal):
         return parsed.value
-    found: object = data.get(parsed.root)
+    found: Any = data.get(parsed.root)
     for step in parsed.steps:
-        if isinstance(found, Mapping) and step in found:
-            found = found[step]
-        elif isinstance(found, list) and isinstance(step, int) and step < len(found):
-            found = found[step]
-        else:
+        if not (step in found if isinstance(found, Mapping) else _is_position(found, step)):
             raise UnresolvedError(f"`{parsed.text}` is not there", hint=f"`{step}` was not found")
+        found = found[step]
     return found
+
+
+def _is_position(found: object, step: str | int) -> bool:
+    return isinstance(found, (list, tuple)) and isinstance(step, int) and step < len(found)
 
 
 def fill(given: Mapping[str, Given], roots: frozenset[str], data: Mapping[str, object]) -> dict[str, object]:

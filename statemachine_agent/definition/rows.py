@@ -55,6 +55,10 @@ def _rows(value: Any) -> Any:
         return [{"stay": True}]
     if isinstance(value, str):
         return [{"goto": value}]
+    if isinstance(value, dict):
+        raise complaint("rows stand in a list", "begin the row with `- `")
+    if value is None:
+        raise complaint("nothing stands here", "write a state, or a list of rows")
     return value
 
 

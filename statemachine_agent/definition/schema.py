@@ -9,14 +9,43 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
+import jsonschema_rs
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from statemachine_agent.definition.names import CEL_WORDS
 from statemachine_agent.definition.node import Node, Text, complaint
+from statemachine_agent.definition.sentences import shown
+from statemachine_agent.text import one_line
 
-PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
-Scalar = str | int | float | bool
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise complaint(f"{shown(value)} is not the name of a value", "use letters, digits and _, at most 63")
+    if value in CEL_WORDS:
+        raise complaint(f"`{value}` is a word of the guard language, and no guard could read it", "rename it")
+    return value
+
+
+#: the name of an input, an argument or a field of a result
+Name = Annotated[str, AfterValidator(_name)]
+
+
+def _scalar(value: object) -> object:
+    if not isinstance(value, (str, int, float)):
+        raise complaint(f"{shown(value)} is not a single value", "write a text, a number, true or false")
+    return value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise complaint(f"{shown(value)} is not a number", "write a number, without quotes")
+    return value
+
+
+Scalar = Annotated[Any, BeforeValidator(_scalar, json_schema_input_type=str | int | float | bool)]
+Number = Annotated[Any, BeforeValidator(_number, json_schema_input_type=int | float)]
 Kind = Literal["string", "integer", "number", "boolean", "array", "object"]
 
 MAX_ITEMS = 1000  # of a list without a limit of its own: what a guard joins stays small
@@ -37,8 +66,8 @@ class Property(Node):
     format: Literal["date-time", "date", "email", "uri", "uuid"] | None = None
     min_length: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="minLength")
     max_length: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="maxLength")
-    minimum: int | float | None = None
-    maximum: int | float | None = None
+    minimum: Number | None = None
+    maximum: Number | None = None
     items: Property | None = None
     min_items: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="minItems")
     max_items: Annotated[StrictInt, Field(ge=0, le=10_000)] | None = Field(default=None, alias="maxItems")
@@ -47,22 +76,31 @@ class Property(Node):
     @field_validator("pattern")
     @classmethod
     def _pattern_compiles(cls, value: str | None) -> str | None:
+        """By the engine that will match it."""
         if value is not None:
             try:
-                re.compile(value)
-            except re.error as problem:
-                raise complaint(f"`{value}` is not a pattern: {problem}", "write a regular expression") from None
+                jsonschema_rs.Draft202012Validator({"pattern": value})
+            except ValueError:
+                raise complaint(f"{shown(value)} is not a pattern", "write a regular expression") from None
         return value
 
     @model_validator(mode="after")
     def _fits_its_type(self) -> Property:
         kind = self.kind
         for key, fits in _FITS.items():
-            if getattr(self, key) is not None and kind != fits:
+            if getattr(self, key) is not None and kind not in fits:
                 name = type(self).model_fields[key].alias or key
-                raise complaint(f"`{name}` belongs to a value of type {fits}, not {kind}", f"remove `{name}`")
-        if self.enum is not None and any(_kind_of(v) != kind for v in self.enum):
-            raise complaint("the values of `enum` are not all of one type", "write values of one type")
+                raise complaint(
+                    f"`{name}` belongs to a value of type {' or '.join(fits)}, not {kind}", f"remove `{name}`"
+                )
+        for value in self.enum or ():
+            if kind_of(value) != kind and (kind_of(value), kind) != ("integer", "number"):
+                raise complaint(f"{shown(value)} in `enum` is no {kind}", "write values of one type, that of `type`")
+        for low, high in (("minimum", "maximum"), ("min_length", "max_length"), ("min_items", "max_items")):
+            least, most = getattr(self, low), getattr(self, high)
+            if least is not None and most is not None and least > most:
+                names = [type(self).model_fields[key].alias or key for key in (low, high)]
+                raise complaint(f"`{names[0]}` is more than `{names[1]}`", "exchange them: no value could fit")
         return self
 
     @property
@@ -72,19 +110,21 @@ class Property(Node):
             return self.type
         if self.properties is not None:
             return "object"
-        return _kind_of(self.enum[0]) if self.enum else "string"
+        return kind_of(self.enum[0]) if self.enum else "string"
 
 
-Properties = Mapping[str, Property]
+Properties = Mapping[Name, Property]
 
 
-_FITS: dict[str, Kind] = {
-    "pattern": "string", "format": "string", "min_length": "string", "max_length": "string",
-    "items": "array", "min_items": "array", "max_items": "array", "properties": "object",
+_FITS: dict[str, tuple[Kind, ...]] = {
+    "pattern": ("string",), "format": ("string",), "min_length": ("string",), "max_length": ("string",),
+    "minimum": ("integer", "number"), "maximum": ("integer", "number"),
+    "items": ("array",), "min_items": ("array",), "max_items": ("array",), "properties": ("object",),
 }  # fmt: skip
 
 
-def _kind_of(value: Scalar) -> Kind:
+def kind_of(value: object) -> Kind:
+    """The type of a JSON value; null counts as text."""
     match value:
         case bool():
             return "boolean"
@@ -92,23 +132,21 @@ def _kind_of(value: Scalar) -> Kind:
             return "integer"
         case float():
             return "number"
+        case Mapping():
+            return "object"
+        case list() | tuple():
+            return "array"
         case _:
             return "string"
 
 
-def check_names(properties: Properties, where: str = "") -> list[tuple[str, str]]:
-    """Names that cannot be the name of a property, each with what is wrong with it."""
-    wrong = []
-    for name, value in properties.items():
-        if not PROPERTY_NAME.fullmatch(name):
-            wrong.append((where + name, "is not a name: use letters, digits and _"))
-        elif name in CEL_WORDS:
-            wrong.append((where + name, "is a word of the guard language, and no guard could read it"))
-        if value.properties:
-            wrong += check_names(value.properties, f"{where}{name}.")
-        if value.items and value.items.properties:
-            wrong += check_names(value.items.properties, f"{where}{name}.")
-    return wrong
+def misfit(declared: Property, value: object) -> str | None:
+    """What keeps `value` from being such a value, in a few words; None where nothing does."""
+    for error in jsonschema_rs.Draft202012Validator(_property_schema(declared), validate_formats=True).iter_errors(
+        value
+    ):
+        return one_line(error.message, 120).replace('"', "`")
+    return None
 
 
 def json_schema(properties: Properties) -> dict[str, Any]:

@@ -64,12 +64,14 @@ def _text(value: object, _context: Mapping[str, Any], _message: str) -> Sentence
 
 
 def _pattern(value: object, context: Mapping[str, Any], _message: str) -> Sentence:
-    what, advice = PATTERNS.get(str(context.get("pattern")), ("of the right form", f"it matches {context.get('pattern')}"))
+    what, advice = PATTERNS.get(
+        str(context.get("pattern")), ("of the right form", f"it matches {context.get('pattern')}")
+    )
     return f"{shown(value)} is not {what}", advice
 
 
 def _literal(value: object, context: Mapping[str, Any], _message: str) -> Sentence:
-    words = [w.strip("'") for w in str(context.get("expected", "")).replace(" or ", ", ").split(", ")]
+    words = [w.strip("'").replace("True", "true") for w in str(context.get("expected", "")).replace(" or ", ", ").split(", ")]
     listed = ", ".join(f"`{w}`" for w in words)
     if len(words) == 1:
         return f"{shown(value)} is not {listed}", f"write {listed}"
@@ -112,6 +114,6 @@ _SENTENCES: dict[str, Callable[[object, Mapping[str, Any], str], Sentence]] = {
     "greater_than": _limit("more than", "gt"),
     "less_than_equal": _limit("at most", "le"),
     "string_too_long": _too_long,
-    "string_too_short": _empty,
+    "string_too_short": lambda _value, _context, _message: ("this is empty", "write a text"),
     "too_short": _empty,
 }

@@ -7,6 +7,7 @@ the current folder; `SMA_…` variables override single values. Where nothing is
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from statemachine_agent.definition.node import Node
+from statemachine_agent.definition.node import Node, as_list, complaint
+from statemachine_agent.definition.sentences import explain, shown
 from statemachine_agent.errors import SettingsError
 from statemachine_agent.text import did_you_mean, one_line
 
@@ -23,11 +25,13 @@ FILES = ("statemachine-agent.toml", "pyproject.toml")
 TABLE = "statemachine-agent"
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+Paths = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 
 
-Paths = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+def _variable(value: object) -> object:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Z][A-Z0-9_]*", value):
+        raise complaint(f"{shown(value)} is not the name of a variable", "write it in A-Z, 0-9 and _")
+    return value
 
 
 class Settings(Node):
@@ -42,7 +46,7 @@ class Settings(Node):
     #: how an identity is established: by the operating system, by a token, or merely asserted (demo only)
     identity: Literal["os", "token", "asserted"] = "os"
     #: names for `${…}` in manifests, each with its value unless the environment has one
-    variables: Mapping[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = Field(default_factory=dict)
+    variables: Mapping[Annotated[str, BeforeValidator(_variable)], str] = Field(default_factory=dict)
     #: hosts that HTTP tools may reach: `name` or `name:port`
     hosts: tuple[str, ...] = ()
     #: packages that Python tools may be imported from
@@ -115,42 +119,52 @@ def _project(path: Path, environ: Mapping[str, str]) -> Project:
 def _table(path: Path) -> dict[str, Any] | None:
     """The settings' table of a file; None where it has none."""
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise SettingsError(f"{path} is not valid TOML: {one_line(str(problem))}", hint="mend it there") from None
     except OSError as problem:
         raise SettingsError(f"{path} cannot be read: {problem.strerror}", hint="check its rights") from None
-    if path.name == "pyproject.toml":
-        found = content.get("tool", {}).get(TABLE)
-        return found if isinstance(found, dict) else None
-    return content
+    if path.name != "pyproject.toml":
+        return content
+    tool = content.get("tool")
+    found = tool.get(TABLE) if isinstance(tool, dict) else None
+    if found is not None and not isinstance(found, dict):
+        raise SettingsError(f"{path}: `tool.{TABLE}` is no table", hint=f"write `[tool.{TABLE}]`")
+    return found
 
 
 #: variables that mean something to the program itself and are no setting
 _OTHERS = frozenset({"SMA_SETTINGS"})
 
+#: settings that are lists, and what parts their values in a variable
+_LISTS = {"machines": os.pathsep, "tools": os.pathsep, "hosts": ",", "python_packages": ","}
+
 
 def _settings(table: Mapping[str, Any], source: str, environ: Mapping[str, str]) -> Settings:
     merged = dict(table)
+    origin: dict[str, str] = {}
     for name, value in environ.items():
         if not name.startswith("SMA_") or name in _OTHERS or not value:
             continue
         key = name.removeprefix("SMA_").lower()
-        if key in ("machines", "tools"):
-            merged[key] = value.split(os.pathsep)
-        elif key in ("hosts", "python_packages"):
-            merged[key] = value.split(",")
+        if key in _LISTS:
+            merged[key] = [part.strip() for part in value.split(_LISTS[key]) if part.strip()]
         elif key in ("db", "model", "identity", "people", "sandbox"):
             merged[key] = value
+        else:
+            continue
+        origin[key] = name
     try:
         return Settings.model_validate(merged)
     except ValidationError as problem:
         error = problem.errors(include_url=False)[0]
-        where = ".".join(str(p) for p in error["loc"])
+        where = ".".join(str(p) for p in error["loc"] if p != "[key]")
         if error["type"] == "extra_forbidden":
             hint = did_you_mean(where, Settings.keys())
             raise SettingsError(f"{source}: unknown setting `{one_line(where, 60)}`", hint=hint) from None
-        raise SettingsError(f"{source}: `{one_line(where, 60)}`: {error['msg']}", hint="see `sma config`") from None
+        sentence, advice = explain(error)
+        source = origin.get(str(error["loc"][0]), source)
+        raise SettingsError(f"{source}: `{one_line(where, 60)}`: {sentence}", hint=advice) from None
 
 
 def demo_settings() -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -20,6 +21,7 @@ __all__ = ["Document", "Source", "read", "read_text"]
 MAX_BYTES = 1_000_000
 MAX_NODES = 50_000
 MAX_DEPTH = 24
+_TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels"
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same events, ten times as fast where libyaml is there
 
@@ -93,7 +95,9 @@ class _Reader:
             self._next(yaml.DocumentEndEvent)
             event = self._loader.get_event()
             if not isinstance(event, yaml.StreamEndEvent):
-                self._fault(_mark(event.start_mark), "holds a second document", "keep one document in a file; remove `---`")
+                self._fault(
+                    _mark(event.start_mark), "holds a second document", "keep one document in a file; remove `---`"
+                )
         finally:
             self._loader.dispose()
 
@@ -110,7 +114,7 @@ class _Reader:
         if self._nodes > MAX_NODES:
             raise _TooMuchError(mark, f"has more than {MAX_NODES:,} values")
         if depth > MAX_DEPTH:
-            raise _TooMuchError(mark, f"is nested deeper than {MAX_DEPTH} levels")
+            raise _TooMuchError(mark, _TOO_DEEP)
 
     def _value(self, path: Path_, key: Mark | None, *, flow: bool, depth: int) -> object:
         event = self._loader.get_event()
@@ -129,15 +133,16 @@ class _Reader:
                 self._document.leave_out(path)
                 return None
 
-    def _extras(self, event: yaml.Event) -> None:
+    def _extras(self, event: Any) -> None:
         """What YAML can hang on a value, and nobody needs here."""
         mark = _mark(event.start_mark)
+        anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
         if isinstance(event, yaml.AliasEvent):
-            self._fault(mark, f"refers to the alias `*{event.anchor}`", "write the value out; aliases are not allowed")
-        elif getattr(event, "anchor", None):
-            self._fault(mark, f"has the anchor `&{event.anchor}`", "remove it; anchors are not allowed")
-        if getattr(event, "tag", None):
-            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            self._fault(mark, f"refers to the alias `*{anchor}`", "write the value out; aliases are not allowed")
+        elif anchor:
+            self._fault(mark, f"has the anchor `&{anchor}`", "remove it; anchors are not allowed")
+        if tag:
+            tag = str(tag).replace("tag:yaml.org,2002:", "!!")
             self._fault(mark, f"has the tag `{tag}`", "remove it; tags are not allowed")
 
     def _mapping(self, path: Path_, *, flow: bool, depth: int) -> dict[str, object]:
@@ -150,6 +155,7 @@ class _Reader:
                 self._fault(mark, "has a key that is not plain text", "write the key as one word")
                 self._skip(path, depth)  # the key
                 self._skip(path, depth)  # its value
+                self._document.leave_out((*path, -1))
                 continue
             self._loader.get_event()
             self._count(mark, depth)
@@ -159,6 +165,7 @@ class _Reader:
                 advice = f"remove one; the first is in line {first[key].line + 1}"
                 self._fault(mark, f"has the key `{key}` twice", advice)
                 self._skip(path, depth)
+                self._document.leave_out((*path, -1))
                 continue
             first[key] = mark
             found[key] = self._value((*path, key), mark, flow=flow, depth=depth + 1)
@@ -192,7 +199,7 @@ def _scalar(text: str, *, plain: bool) -> object:
     return number if math.isfinite(number) else text
 
 
-def _mark(mark: yaml.Mark | None) -> Mark:
+def _mark(mark: Any) -> Mark:  # each of the two parsers has a class of its own
     return Mark(mark.line, mark.column) if mark else Mark()
 
 
@@ -213,6 +220,8 @@ def _in_words(source: Source, problem: yaml.MarkedYAMLError) -> tuple[Mark, str,
     line = source.lines[at.line] if at.line < len(source.lines) else ""
     character = line[at.column : at.column + 1]
     context, what = str(problem.context or ""), str(problem.problem or "")
+    if "nesting depth" in what:
+        return at, _TOO_DEEP, "make the file flatter"
     if "cannot start any token" in what:
         if character == "\t":
             return at, "a tab stands where YAML wants spaces", "indent with spaces"
@@ -223,9 +232,10 @@ def _in_words(source: Source, problem: yaml.MarkedYAMLError) -> tuple[Mark, str,
         if at.line != begun.line:
             opened = source.lines[begun.line][begun.column : begun.column + 1]
             return begun, f"the `{opened}` that opens here is not closed", "close it"
-        return at, "a comma or a closing bracket is missing before this", "separate the values by commas"
+        return at, "a comma or a closing bracket is missing before this", "close the bracket, or separate the values by commas"
     if at.line >= len(source.lines):
-        return at, "the file ends in the middle", "close every `{`, `[` and quote"
+        last = Mark(len(source.lines) - 1, len(source.lines[-1]))
+        return last, "the file ends in the middle", "close every `{`, `[` and quote"
     if "mapping values are not allowed" in what:
         return at, "a `:` cannot stand here", "quote the text if it holds `: `, else check the indentation"
     if "sequence entries are not allowed" in what:
@@ -235,5 +245,13 @@ def _in_words(source: Source, problem: yaml.MarkedYAMLError) -> tuple[Mark, str,
         mark = Mark(at.line, backslash)
         return mark, "this `\\` begins no escape that YAML knows", "double it, or use single quotes"
     if "block mapping" in context or "block collection" in context:
-        return at, "this does not belong to what stands above it", "check the indentation, and that each key ends with `:`"
-    return at, f"is not valid YAML: {what or 'it cannot be read'}", "check indentation, quotes and brackets here and above"
+        return (
+            at,
+            "this does not belong to what stands above it",
+            "check the indentation, and that each key ends with `:`",
+        )
+    return (
+        at,
+        f"is not valid YAML: {what or 'it cannot be read'}",
+        "check indentation, quotes and brackets here and above",
+    )

@@ -9,15 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from urllib.parse import quote, urlsplit
 
 from statemachine_agent.canonical import digest
 from statemachine_agent.definition.node import complaint
+from statemachine_agent.definition.sentences import shown
 from statemachine_agent.errors import SmaError
 
 _HOLE = re.compile(r"\{([^{}]*)\}")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+_SEPARATOR = re.compile(r"[^A-Za-z0-9_.~%-]")  # what no percent-encoded value holds
+_HASHED = 32  # digits: 128 bits
+_WHOLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
 class TemplateError(SmaError):
@@ -38,12 +43,17 @@ class KeyTemplate:
         """The template of `text`; a placeholder is the name of an argument."""
         holes = []
         for body in _HOLE.findall(text):
-            name, _, how = body.partition("|")
-            if not _ARGUMENT.fullmatch(name) or how not in ("", "sha256"):
+            name, mark, how = body.partition("|")
+            if not _ARGUMENT.fullmatch(name) or (mark and how != "sha256"):
                 raise complaint(f"`{{{body}}}` is not a placeholder", "write `{argument}` or `{argument|sha256}`")
-            holes.append((name, how == "sha256"))
-        if "{" in _HOLE.sub("", text) or "}" in _HOLE.sub("", text):
+            holes.append((name, bool(mark)))
+        between = _HOLE.split(text)[::2]
+        if any("{" in part or "}" in part for part in between):
             raise complaint("a brace is left open", "write `{argument}`")
+        for ((name, _), (other, _)), part in zip(pairwise(holes), between[1:-1], strict=True):
+            if not _SEPARATOR.search(part):
+                message = f"`{name}` and `{other}` can run together: two actions would have one key"
+                raise complaint(message, "put a `:` between the placeholders")
         return cls(text, tuple(holes))
 
     @property
@@ -52,7 +62,7 @@ class KeyTemplate:
         return tuple(name for name, _ in self.holes)
 
     def fill(self, arguments: Mapping[str, object]) -> str:
-        """The key. Two different fillings never give one key: every value is percent-encoded."""
+        """The key. Two different fillings never give one key: every value is percent-encoded, or hashed."""
         parts = iter(self.holes)
 
         def value(_: re.Match[str]) -> str:
@@ -60,7 +70,7 @@ class KeyTemplate:
             if name not in arguments:
                 raise TemplateError(f"the key `{self.text}` needs `{name}`", hint="the argument is missing")
             found = arguments[name]
-            return digest(found)[:16] if hashed else quote(_scalar(name, found), safe="")
+            return digest(found)[:_HASHED] if hashed else quote(_scalar(name, found), safe="")
 
         return _HOLE.sub(value, self.text)
 
@@ -76,19 +86,31 @@ class UrlTemplate:
     @classmethod
     def parse(cls, text: str) -> UrlTemplate:
         """Part `text` into base, path and query, refusing every placeholder that could change the shape."""
-        rest = _VARIABLE.sub(lambda m: "v" * len(m.group()), text)
-        head, mark, query_text = text.partition("?")
-        base, path = _split(text, rest, len(head))
-        if not re.match(r"https?://|\$\{", base):
-            raise complaint(f"`{text}` is not an address", "begin with https://, or with a ${VARIABLE}")
+        if "${" in _VARIABLE.sub("", text):
+            raise complaint("a variable is written `${NAME}`, in capitals", "write its name in A-Z, 0-9 and _")
+        address, mark, query_text = text.partition("?")
+        base, path = _split(address)
+        if not re.match(r"https?://.|\$\{", base):
+            raise complaint(f"{shown(text)} is not an address", "begin with https://, or with a ${VARIABLE}")
         if "{" in _VARIABLE.sub("", base):
+            later = base.rfind("${") > _first_hole(base)
+            if later:
+                raise complaint("a variable stands behind an argument", "put variables before all arguments")
             raise complaint("an argument stands in scheme, host or port", "arguments go into path and query only")
-        if "$" in path or "$" in query_text:
-            raise complaint("a variable stands after the first argument, or in the query", "put variables first")
+        if "${" in query_text:
+            raise complaint("a variable stands in the query", "put variables into host or path, or into `headers`")
+        if "#" in text or "@" in base or any(c.isspace() for c in text):
+            message = "an address has no `#`, no blank, and no `@` before the path"
+            raise complaint(message, "leave it out, or write %23 or %20")
         for segment in path.split("/"):
-            if "{" in segment and not re.fullmatch(r"\{[A-Za-z_][A-Za-z0-9_]*\}", segment):
-                raise complaint(f"`{segment}` mixes text and a placeholder", "a placeholder is a whole path segment")
+            if ("{" in segment or "}" in segment) and not _WHOLE.fullmatch(segment):
+                raise complaint(f"`{segment}` is more than a placeholder", "a placeholder is a whole path segment")
         return cls(base, path, tuple(_pair(p) for p in query_text.split("&")) if mark else ())
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The arguments that are path segments."""
+        return tuple(_HOLE.findall(self.path))
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -98,13 +120,12 @@ class UrlTemplate:
     @property
     def names(self) -> tuple[str, ...]:
         """The arguments that have a place in it."""
-        return tuple(_HOLE.findall(self.path)) + tuple(n for _, v in self.query for n in _HOLE.findall(v))
+        return self.segments + tuple(n for _, v in self.query for n in _HOLE.findall(v))
 
     def fill(self, arguments: Mapping[str, object], variable: Callable[[str], str]) -> str:
         """The address; `variable` gives the value of a listed name."""
         base = _VARIABLE.sub(lambda m: variable(m.group(1)), self.base).rstrip("/")
-        parts = urlsplit(base)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        if not _is_base(base):
             raise TemplateError("the address does not begin with scheme and host", hint="check the variable's value")
         path = _HOLE.sub(lambda m: _segment(m.group(1), arguments), self.path)
         pairs = []
@@ -117,23 +138,35 @@ class UrlTemplate:
         return base + path + ("?" + "&".join(pairs) if pairs else "")
 
 
-def _split(text: str, rest: str, end: int) -> tuple[str, str]:
+def _split(address: str) -> tuple[str, str]:
     """Base (scheme, host, port, and all that variables fill) and path of an address without its query."""
-    last = max((m.end() for m in _VARIABLE.finditer(text)), default=0)
-    scheme = rest.find("://")
-    start = max(last, scheme + 3 if scheme >= 0 else 0)
-    slash = rest.find("/", start, end)
-    cut = slash if slash >= 0 else end
-    return text[:cut], text[cut:end]
+    last = max((m.end() for m in _VARIABLE.finditer(address)), default=0)
+    scheme = address.find("://")
+    slash = address.find("/", max(last, scheme + 3 if scheme >= 0 else 0))
+    cut = slash if slash >= 0 else len(address)
+    return address[:cut], address[cut:]
+
+
+def _first_hole(text: str) -> int:
+    """Where the first argument stands; variables are none."""
+    return next((m.start() for m in _HOLE.finditer(text) if text[m.start() - 1 : m.start()] != "$"), len(text))
 
 
 def _pair(text: str) -> tuple[str, str]:
     key, mark, value = text.partition("=")
     if not mark or not key or "{" in key:
         raise complaint(f"`{text}` in the query is not `key=value`", "write `key=value` or `key={argument}`")
-    if "{" in value and not re.fullmatch(r"\{[A-Za-z_][A-Za-z0-9_]*\}", value):
-        raise complaint(f"`{value}` mixes text and a placeholder", "a placeholder is a whole query value")
+    if ("{" in value or "}" in value) and not _WHOLE.fullmatch(value):
+        raise complaint(f"`{value}` is more than a placeholder", "a placeholder is a whole query value")
     return key, value
+
+
+def _is_base(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment
 
 
 def _segment(name: str, arguments: Mapping[str, object]) -> str:

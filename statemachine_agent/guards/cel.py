@@ -26,6 +26,8 @@ class Problem:
 
     offset: int
     message: str
+    #: the expression cannot be read at all
+    syntax: bool = False
 
 
 class CompileError(SmaError):
@@ -58,9 +60,14 @@ class Compiled:
         return bool(self.expression.return_type() == cel.Type.BOOL)
 
     @property
+    def is_anything(self) -> bool:
+        """True where its static type is not known."""
+        return bool(self.expression.return_type() == cel.Type.DYN)
+
+    @property
     def type_name(self) -> str:
-        """Its static type."""
-        return str(self.expression.return_type().name()).lower()
+        """Its static type, as the compiler calls it."""
+        return str(self.expression.return_type().name())
 
     @property
     def checked(self) -> bytes:
@@ -71,7 +78,7 @@ class Compiled:
         """The value over `data` as plain Python data; EvaluationError where there is none."""
         try:
             found = self.expression.eval(data=data)
-        except RuntimeError as problem:  # the work limits raise, all else comes back as a value
+        except Exception as problem:  # noqa: BLE001  most errors come back as values, and whatever is raised is one too
             raise EvaluationError(_plain_error(str(problem))) from None
         if found.type() == cel.Type.ERROR:
             raise EvaluationError(_plain_error(str(found.plain_value())))
@@ -127,21 +134,30 @@ _COMPLAINT = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
 
 
 def _problems(text: str, error: str) -> list[Problem]:
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    starts = [0, *(i + 1 for i, character in enumerate(text) if character == "\n")]
     found = []
     for line, column, message in _COMPLAINT.findall(error):
         row = max(0, min(int(line) - 1, len(starts) - 1))
-        found.append(Problem(starts[row] + max(0, int(column) - 1), _author_words(message)))
-    return found or [Problem(0, _plain_error(error))]
+        found.append(Problem(starts[row] + max(0, int(column) - 1), _author_words(message), _is_syntax(message)))
+    if any(p.syntax for p in found):
+        return [next(p for p in found if p.syntax)]  # the others follow from it
+    return found or [Problem(0, _plain_error(error), syntax=True)]
+
+
+def _is_syntax(message: str) -> bool:
+    return message.startswith("Syntax error") or "recursion depth" in message
 
 
 _WORDS = (
     (re.compile(r"undeclared reference to '(.+?)'(?: \(in container ''\))?"), r"nothing is called `\1`"),
+    (re.compile(r"has\(\) argument must be a field selection"), r"`has` takes a field, for example `has(input.x)`"),
     (re.compile(r"undefined field '(.+?)' not found in struct '(.+?)'"), r"`\2` has no field `\1`"),
     (re.compile(r"found no matching overload for '(.+?)' applied to '(.+?)'"), r"\1 does not work on \2"),
     (re.compile(r"Syntax error: (mismatched|extraneous|no viable).*'<EOF>'.*"), r"the expression ends too early"),
+    (re.compile(r"Syntax error: token recognition error at: '([\"'].*)'$"), r"the quote that opens here is not closed"),
+    (re.compile(r"Syntax error: token recognition error at: '(.*)'$"), r"`\1` has no meaning in an expression"),
+    (re.compile(r"Syntax error: .*? input '(.*?)'(?: expecting .*)?$"), r"`\1` cannot stand here"),
+    (re.compile(r"Syntax error: missing '(.*?)' at '.*'$"), r"`\1` is missing here"),
     (re.compile(r"Syntax error: (.*?)(?: expecting .*)?$"), r"cannot be read: \1"),
     (re.compile(r"Exceeded max recursion depth.*"), r"is nested too deeply"),
 )
@@ -158,7 +174,7 @@ def _operators(message: str) -> str:
     head, mark, tail = message.partition(" does not work on ")
     if not mark:
         return message
-    name = head.strip("_").replace("@in", "in").replace("_[_]", "[ ]").strip("_")
+    name = {"_?_:_": "? :", "_[_]": "[ ]", "@in": "in"}.get(head, head.strip("_"))
     return f"`{name}` does not work on {tail}"
 
 
@@ -169,6 +185,9 @@ def _plain_error(error: str) -> str:
     text = text.replace("Key not found in map : ", "there is no ")
     if "Iteration budget" in text:
         return "looks at too many things"
+    overload = re.match(r"No matching overloads found : (.+?)(\(.*\))?$", text)
+    if overload:
+        return _operators(f"{overload[1]} does not work on {overload[2] or 'that'}")
     if "recursion limit" in text:
         return "is nested too deeply"
     return text.replace('"', "`")

@@ -5,21 +5,41 @@ It must not evaluate anything.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile, ToolFile
 from statemachine_agent.definition.check_graph import rows_of
+from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property
-from statemachine_agent.definition.source import Document, Path_
 from statemachine_agent.guards import cel, contexts, syntax, types
 from statemachine_agent.text import did_you_mean
 
-_ZONED = re.compile(r".*(Z|[+-]\d\d:\d\d)$")
+_ZONED = re.compile(r".*(Z|[+-]\d\d:\d\d)")
+#: for the functions that take a text of a certain form: what the text is, and how it is written
+_FORMS = {
+    "timestamp": ("time", "write it like 2026-10-28T11:00:00Z"),
+    "duration": ("duration", "write a number and a unit: 30s, 10m, 2h"),
+    "matches": ("pattern", "write a regular expression"),
+}
+_FUNCTIONS = [
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "exists",
+    "all",
+    "filter",
+    "map",
+    "timestamp",
+    "duration",
+]
 
 
 @dataclass(frozen=True)
@@ -41,8 +61,15 @@ def check_expressions(catalogue: Catalogue) -> list[Fault]:
     return faults
 
 
-def _machine(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
-    faults: list[Fault] = []
+def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
+    for name, call, _, faults in checked_guards(catalogue, file):
+        yield from (_place_advice(catalogue, fault, name, call) for fault in faults)
+
+
+def checked_guards(
+    catalogue: Catalogue, file: MachineFile
+) -> Iterator[tuple[str, str | None, Checked | None, list[Fault]]]:
+    """Each guard with a text, once for each kind of place in which it is read: name, tool of the row, result, faults."""
     environments: dict[str | None, tuple[cel.Environment, types.MessageTypes]] = {}
     for name, places in guard_places(file.definition).items():
         text = file.definition.guards[name]
@@ -50,20 +77,27 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
             if call not in environments:
                 environments[call] = types.environment(contexts.machine_roots(catalogue, file.definition, call))
             assert isinstance(text, str)  # noqa: S101  guard_places names CEL texts only
-            _, found = check_text(file.document, ("guards", name), text, environments[call])
-            faults += [_place_advice(f, call) for f in found]
-    return faults
+            path: Path_ = ("guards", name)
+            found, faults = check_text(
+                file.document, path, text, environments[call], uncertain=bool(catalogue.doubtful)
+            )
+            yield name, call, found, faults
 
 
-def _place_advice(fault: Fault, call: str | None) -> Fault:
-    """`call` and `proposal` exist in some places only; say where the guard was used."""
-    if "nothing is called `call" in fault.message:
+def _place_advice(catalogue: Catalogue, fault: Fault, name: str, call: str | None) -> Fault:
+    """What only exists in some places, or for some tools: say where the guard was used."""
+    if "nothing is called `call`" in fault.message:
         advice = "`call` can be read only in rows of a tool of a `choose`; elsewhere it is `proposal`"
-    elif "nothing is called `proposal" in fault.message:
-        advice = f"in rows of `{call}` it is `call`"
+    elif "nothing is called `proposal`" in fault.message:
+        advice = f"`{name}` is read in a row of `{call}`, and there it is `call`"
+    elif (found := _OTHER_TOOL.search(fault.message)) and catalogue.knows_tool(found[1]):
+        advice = f"no state uses the tool `{found[1]}`"
     else:
         return fault
-    return Fault(fault.file, fault.mark, fault.message, advice, fault.level, fault.line)
+    return replace(fault, advice=advice)
+
+
+_OTHER_TOOL = re.compile(r"`(?:evidence|asked|results)` has no field `(\w+)`")
 
 
 def guard_places(machine: MachineDefinition) -> dict[str, set[str | None]]:
@@ -83,12 +117,9 @@ def guard_places(machine: MachineDefinition) -> dict[str, set[str | None]]:
             use(name, call, frozenset())
     for name in machine.success:
         use(name, None, frozenset())
-    for (
-        name,
-        guard,
-    ) in machine.guards.items():  # unused ones are warned of elsewhere; their text is checked all the same
-        if isinstance(guard, str) and name not in places and "call." not in guard:
-            places[name] = {None}
+    for name, guard in machine.guards.items():
+        if isinstance(guard, str) and name not in places and not re.search(r"\bcall\b", guard):
+            places[name] = {None}  # warned of elsewhere, and checked all the same
     return places
 
 
@@ -105,6 +136,8 @@ def _rows(machine: MachineDefinition) -> Iterator[tuple[Row, str | None]]:
 def _tool(catalogue: Catalogue, file: ToolFile) -> list[Fault]:
     document, tool = file.document, file.manifest
     faults: list[Fault] = []
+    if document.incomplete(("args",)):
+        return faults  # what the expressions stand on is not known
     rules = types.environment(contexts.rule_roots(tool))
     for index, rule in enumerate(tool.approval or ()):
         if rule.when is not None:
@@ -126,9 +159,12 @@ def _tool(catalogue: Catalogue, file: ToolFile) -> list[Fault]:
 
 def _covers(document: Document, path: Path_, found: Checked, returns: Properties) -> list[Fault]:
     """Whether what a reconciliation finds is a result of the tool itself."""
+    if found.compiled.is_anything:
+        return []  # the look-up does not say what it returns
     _, given = found.types.known.get(found.compiled.expression.return_type().name(), ("", None))
     if given is None:
-        return [document.fault(path, f"this is a {found.compiled.type_name}", "give the object that the tool returns")]
+        message = f"this is {_article(found.types.author_words(found.compiled.type_name))}"
+        return [document.fault(path, message, "give the object that the tool returns", offset=0)]
     faults = []
     for name, wanted in returns.items():
         if wanted.optional:
@@ -136,7 +172,7 @@ def _covers(document: Document, path: Path_, found: Checked, returns: Properties
         if name not in given:
             faults.append(document.fault(path, f"what is found has no `{name}`", "return it from the look-up too"))
         elif given[name].kind != wanted.kind:
-            message = f"`{name}` is a {given[name].kind} there and a {wanted.kind} here"
+            message = f"`{name}` is of type {given[name].kind} there and of type {wanted.kind} here"
             faults.append(document.fault(path, message, "describe both with one type"))
     return faults
 
@@ -148,49 +184,98 @@ def check_text(
     environment: tuple[cel.Environment, types.MessageTypes],
     *,
     boolean: bool = True,
+    uncertain: bool = False,
 ) -> tuple[Checked | None, list[Fault]]:
-    """One expression checked in one environment, and its faults."""
+    """One expression checked in one environment, and its faults; with `uncertain`, what could be anything may be a bool."""
     compiler, known = environment
     try:
         compiled = compiler.compile(text)
         cel.evaluator(text)
     except cel.CompileError as problem:
         return None, [
-            document.fault(path, known.author_words(p.message), _advice(p.message, known, text), offset=p.offset)
+            document.fault(path, *_compiler_words(p, known, text), offset=_name_offset(p, text))
             for p in problem.problems
             if "*error*" not in p.message  # a complaint that only follows from the one before it
         ]
     checked = Checked(compiled, syntax.analyse(compiled.checked), known)
     faults = []
-    if boolean and not compiled.is_boolean:
+    if boolean and not compiled.is_boolean and not (compiled.is_anything and uncertain):
         message = f"this is {_article(known.author_words(compiled.type_name))}, not true or false"
-        faults.append(document.fault(path, message, "compare it with something"))
+        faults.append(document.fault(path, message, "compare it with something", offset=0))
     faults += _enums(document, path, checked)
-    for moment, offset in checked.syntax.timestamps:
-        if not _ZONED.match(moment):
-            message = f"the time `{moment}` names no zone"
-            faults.append(document.fault(path, message, "end it with Z, or with +05:30", offset=offset))
+    for function, literal, offset in checked.syntax.formed:
+        faults += [document.fault(path, *words, offset=offset) for words in _form(function, literal)]
     return checked, faults
 
 
+def _name_offset(problem: cel.Problem, text: str) -> int:
+    """Where the name stands that is complained of; the compiler names the point in front of the last part."""
+    if text[problem.offset : problem.offset + 1] != ".":
+        return problem.offset
+    named = re.match(r"nothing is called `(.+)\.\w+`", problem.message)
+    return problem.offset - len(named[1]) if named else problem.offset + 1
+
+
+def _form(function: str, literal: str) -> list[tuple[str, str]]:
+    """What is wrong with a literal text that a function is given: the function itself is asked."""
+    what, advice = _FORMS[function]
+    call = f"'x'.matches({json.dumps(literal)})" if function == "matches" else f"{function}({json.dumps(literal)})"
+    naive = function == "timestamp" and not _ZONED.fullmatch(literal)
+    try:
+        cel.evaluator(call).value({})
+    except cel.EvaluationError:
+        if naive and re.fullmatch(r"\d{4}-\d\d-\d\d(T[\d:.]+)?", literal):
+            return [(f"the time `{literal}` names no zone", "end it with Z, or with +05:30")]
+        return [(f"`{literal}` is no {what}", advice)]
+    return [(f"the time `{literal}` names no zone", "end it with Z, or with +05:30")] if naive else []
+
+
+_TYPES = {
+    "INT": "an integer",
+    "DOUBLE": "a number",
+    "STRING": "a text",
+    "BOOL": "true or false",
+    "DYN": "anything at all",
+}
+
+
 def _article(kind: str) -> str:
-    return f"an {kind}" if kind[:1] in "aeio" else f"a {kind}"
+    """What a type is called in a sentence."""
+    if kind in _TYPES:
+        return _TYPES[kind]
+    return (
+        "a list"
+        if kind.upper().startswith("LIST")
+        else f"the whole of `{kind}`"
+        if kind.islower()
+        else f"a {kind.lower()}"
+    )
 
 
-def _advice(message: str, known: types.MessageTypes, text: str) -> str:
-    words = re.findall(r"`([^`]+)`", message)
-    if "has no field" in message and len(words) == 2:  # noqa: PLR2004  the message and the field
-        message_name, field = words
-        properties: Properties = known.known.get(message_name, ("", {}))[1]
-        return did_you_mean(field, properties)
-    if "nothing is called" in message and words:
-        roots = [path for path, _ in known.known.values() if "." not in path and "[" not in path]
-        return did_you_mean(words[0].split(".")[0], [*roots, "now"])
+def _compiler_words(problem: cel.Problem, known: types.MessageTypes, text: str) -> tuple[str, str]:
+    """A complaint of the compiler as sentence and advice."""
+    message = known.author_words(problem.message)
+    words = re.findall(r"`([^`]+)`", problem.message)
+    if problem.syntax and "too deeply" in message:
+        return message, "make two guards of it"
+    if problem.syntax:
+        return message, "check brackets, quotes and operators: `&&`, `||`, `!`, `==`, `in`"
+    if "has no field" in message:
+        properties: Properties = known.known.get(words[0], ("", {}))[1]
+        return message, did_you_mean(words[1], properties)
+    if "nothing is called" in message and text[problem.offset : problem.offset + 1] == "(":
+        if words[0] in _FUNCTIONS:
+            return f"`{words[0]}` is used in a wrong way", "it is used like this: `input.list.exists(p, p.x == 1)`"
+        return f"there is no function `{words[0]}`", did_you_mean(words[0], _FUNCTIONS)
+    if "nothing is called" in message:
+        root = words[0].partition(".")[0]
+        roots = [path.removesuffix("[]") for path, _ in known.known.values() if "." not in path]
+        return f"nothing is called `{root}`", did_you_mean(root, [*roots, "now"])
     if "does not work on" in message:
-        return "compare values of one type; a number of a `number` field is written with a point"
-    if "too early" in message or "cannot be read" in message:
-        return "check brackets and operators: `&&`, `||`, `!`, `==`, `in`"
-    return f"simplify the expression ({len(text)} characters)"
+        if "double" in message and "int" in message:
+            return message, "a number of a `number` field is written with a point: 2.0"
+        return message, "compare values of one type"
+    return message, "see the language reference: guards are written in CEL"
 
 
 def _enums(document: Document, path: Path_, checked: Checked) -> list[Fault]:
@@ -200,14 +285,11 @@ def _enums(document: Document, path: Path_, checked: Checked) -> list[Fault]:
         field: Property | None = properties.get(comparison.field)
         if field is None or field.enum is None:
             continue
-        for literal in comparison.literals:
-            if literal not in field.enum:
+        for literal, offset in comparison.literals:
+            if literal is not None and literal not in field.enum:
                 message = f"`{where}.{comparison.field}` is never `{literal}`"
-                faults.append(
-                    document.fault(
-                        path, message, did_you_mean(str(literal), map(str, field.enum)), offset=comparison.offset
-                    )
-                )
+                advice = did_you_mean(str(literal), map(str, field.enum))
+                faults.append(document.fault(path, message, advice, offset=offset))
     return faults
 
 
@@ -216,6 +298,7 @@ def untrusted_fields(checked: Checked) -> list[str]:
     found = []
     for message, name in sorted(checked.syntax.fields):
         where, properties = checked.types.known.get(message, ("", {}))
-        if name in properties and properties[name].untrusted:
+        field = properties.get(name)
+        if field and (field.untrusted or (field.items and field.items.untrusted)):
             found.append(f"{where}.{name}")
     return found

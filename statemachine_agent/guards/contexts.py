@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from statemachine_agent.definition.catalogue import Catalogue
-from statemachine_agent.definition.check_machine import ACTOR
+from statemachine_agent.definition.check_machine import ACTOR, ANYTHING
 from statemachine_agent.definition.check_tool import EFFECT
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
@@ -43,31 +43,35 @@ def _objects(properties: Properties) -> Property:
 
 def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | None = None) -> Roots:
     """The roots of a guard of `machine`: with `call`, in a row of that tool (or control choice) of a `choose`."""
-    tools = [t for t in map(catalogue.tool, catalogue.used_tools(machine)) if t is not None]
-    writes = [t for t in tools if not t.is_read]
+    tools = {name: catalogue.tool(name) for name in catalogue.readable_tools(machine)}
+    writes = [t for t in tools.values() if t is not None and not t.is_read]
     status = Property(enum=EFFECT_STATUSES)
-    tool = Property(enum=tuple(t.tool for t in writes)) if writes else _TEXT
+    names = tuple(name for name, t in tools.items() if t is None or not t.is_read)
+    tool = Property(enum=names) if names else _TEXT
     roots: dict[str, Properties | Property] = {
         "input": machine.input,
         "actor": ACTOR,
-        "evidence": {t.tool: _object(t.returns) for t in tools},
-        "asked": {t.tool: _object(t.args) for t in tools},
-        "results": {
-            t.tool: _objects({"asked": _object(t.args), "result": _object(t.returns), "at": _TEXT}) for t in tools
-        },
+        "evidence": {name: _object(t.returns) if t else ANYTHING for name, t in tools.items()},
+        "asked": {name: _object(t.args) if t else ANYTHING for name, t in tools.items()},
+        "results": {name: _results(t) if t else ANYTHING for name, t in tools.items()},
         "effects": _objects({"tool": tool, "key": _TEXT, "status": status}),
         "approval": {"id": _TEXT, "tool": _TEXT, "status": _TEXT, "expires_at": _TEXT},
         "usage": _USAGE,
         "visits": dict.fromkeys(machine.states, _WHOLE),
     }
     if call is None:
-        roots["proposal"] = {"tool": _TEXT, "args": _object(_merged(writes))}
+        whole = all(t is not None for t in tools.values())
+        roots["proposal"] = {"tool": _TEXT, "args": _object(_merged(writes)) if whole else ANYTHING}
     elif call in CONTROLS:
         roots["call"] = {"tool": _TEXT, "args": _object(_CONTROL_ARGS.get(call, {}))}
     else:
         manifest = catalogue.tool(call)
-        roots["call"] = {"tool": _TEXT, "args": _object(manifest.args if manifest else {})}
+        roots["call"] = {"tool": _TEXT, "args": _object(manifest.args) if manifest else ANYTHING}
     return roots
+
+
+def _results(tool: ToolManifest) -> Property:
+    return _objects({"asked": _object(tool.args), "result": _object(tool.returns), "at": _TEXT})
 
 
 def _merged(tools: list[ToolManifest]) -> Properties:

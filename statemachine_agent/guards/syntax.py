@@ -29,7 +29,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, Any, bool]]] = {
     "Expr": {
         "id": (2, _INT, False), "const_expr": (3, "Constant", False), "ident_expr": (4, "Ident", False),
         "select_expr": (5, "Select", False), "call_expr": (6, "Call", False), "list_expr": (7, "List", False),
-        "comprehension_expr": (9, "Comprehension", False),
+        "struct_expr": (8, "Struct", False), "comprehension_expr": (9, "Comprehension", False),
     },
     "Constant": {
         "bool_value": (2, _BOOL, False), "int64_value": (3, _INT, False), "double_value": (5, _DOUBLE, False),
@@ -39,6 +39,8 @@ _MESSAGES: dict[str, dict[str, tuple[int, Any, bool]]] = {
     "Select": {"operand": (1, "Expr", False), "field": (2, _STR, False), "test_only": (3, _BOOL, False)},
     "Call": {"target": (1, "Expr", False), "function": (2, _STR, False), "args": (3, "Expr", True)},
     "List": {"elements": (1, "Expr", True)},
+    "Struct": {"entries": (2, "Entry", True)},
+    "Entry": {"map_key": (3, "Expr", False), "value": (4, "Expr", False)},
     "Comprehension": {
         "iter_var": (1, _STR, False), "iter_range": (2, "Expr", False), "accu_var": (3, _STR, False),
         "accu_init": (4, "Expr", False), "loop_condition": (5, "Expr", False), "loop_step": (6, "Expr", False),
@@ -47,14 +49,21 @@ _MESSAGES: dict[str, dict[str, tuple[int, Any, bool]]] = {
 }  # fmt: skip
 
 
+Constant = str | int | float | bool | None
+
+#: functions that take a text of a certain form
+FORMED = frozenset({"timestamp", "duration", "matches"})
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A field compared with literal values."""
 
-    message: str  #: full name of the message that has the field
+    #: full name of the message that has the field
+    message: str
     field: str
-    literals: tuple[str | int | float | bool, ...]
-    offset: int
+    #: each with its place
+    literals: tuple[tuple[Constant, int], ...]
 
 
 @dataclass
@@ -63,11 +72,11 @@ class Syntax:
 
     #: dotted paths from a root: `evidence.lookup_order.customer_id`
     paths: set[tuple[str, ...]] = field(default_factory=set)
-    #: (message, field) pairs that are read, also inside lists
+    #: (message, field) pairs whose value is read, also inside lists; `has` reads none
     fields: set[tuple[str, str]] = field(default_factory=set)
     comparisons: list[Comparison] = field(default_factory=list)
-    #: texts given to `timestamp`, with their offsets
-    timestamps: list[tuple[str, int]] = field(default_factory=list)
+    #: a function of `FORMED`, the literal text given to it, and the text's place
+    formed: list[tuple[str, str, int]] = field(default_factory=list)
 
     @property
     def roots(self) -> set[str]:
@@ -102,6 +111,10 @@ class _Walk:
         elif expr.HasField("list_expr"):
             for part in expr.list_expr.elements:
                 self._visit(part, bound)
+        elif expr.HasField("struct_expr"):
+            for entry in expr.struct_expr.entries:
+                self._visit(entry.map_key, bound)
+                self._visit(entry.value, bound)
         elif expr.HasField("comprehension_expr"):
             loop = expr.comprehension_expr
             inner = bound | {loop.iter_var, loop.accu_var, "@result"}
@@ -118,7 +131,7 @@ class _Walk:
     def _select(self, expr: Any, bound: frozenset[str]) -> None:
         operand = expr.select_expr.operand
         message = self.types.get(operand.id, "")
-        if message:
+        if message and not expr.select_expr.test_only:
             self.syntax.fields.add((message, expr.select_expr.field))
         path = self._path(expr)
         if path is None:
@@ -136,28 +149,31 @@ class _Walk:
 
     def _call(self, expr: Any) -> None:
         call = expr.call_expr
-        offset = self.offsets.get(expr.id, 0)
         if call.function in ("_==_", "_!=_"):
             for one, other in ((call.args[0], call.args[1]), (call.args[1], call.args[0])):
-                self._compared(one, [other], offset)
+                self._compared(one, [other])
         elif call.function == "@in" and call.args[1].HasField("list_expr"):
-            self._compared(call.args[0], list(call.args[1].list_expr.elements), offset)
-        elif call.function == "timestamp" and call.args and call.args[0].HasField("const_expr"):
-            self.syntax.timestamps.append((call.args[0].const_expr.string_value, offset))
+            self._compared(call.args[0], list(call.args[1].list_expr.elements))
+        elif call.function in FORMED and call.args and call.args[-1].HasField("const_expr"):
+            literal = call.args[-1]
+            self.syntax.formed.append((call.function, literal.const_expr.string_value, self._offset(literal)))
 
-    def _compared(self, left: Any, right: list[Any], offset: int) -> None:
-        if left.HasField("select_expr") and all(r.HasField("const_expr") for r in right) and right:
+    def _compared(self, left: Any, right: list[Any]) -> None:
+        if left.HasField("select_expr") and right and all(r.HasField("const_expr") for r in right):
             message = self.types.get(left.select_expr.operand.id, "")
-            literals = tuple(_constant(r.const_expr) for r in right)
-            self.syntax.comparisons.append(Comparison(message, left.select_expr.field, literals, offset))
+            literals = tuple((_constant(r.const_expr), self._offset(r)) for r in right)
+            self.syntax.comparisons.append(Comparison(message, left.select_expr.field, literals))
+
+    def _offset(self, expr: Any) -> int:
+        return int(self.offsets.get(expr.id, 0))
 
 
-def _constant(value: Any) -> str | int | float | bool:
+def _constant(value: Any) -> Constant:
     for name in ("bool_value", "int64_value", "double_value", "string_value"):
         if value.HasField(name):
-            found: str | int | float | bool = getattr(value, name)
+            found: Constant = getattr(value, name)
             return found
-    return ""
+    return None
 
 
 @lru_cache(maxsize=1)

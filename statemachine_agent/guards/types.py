@@ -6,6 +6,7 @@ machines or tools.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ _SCALARS = {
     "boolean": _FIELD.TYPE_BOOL,
 }
 _ANYTHING = ".google.protobuf.Value"
+_GENERATED = re.compile(rf"\b{_PACKAGE}\.M[0-9]+\b")
+_TYPE_WORDS = {"google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration"}
 
 
 class MessageTypes:
@@ -68,8 +71,9 @@ class MessageTypes:
 
     def author_words(self, message: str) -> str:
         """`message` with the author's paths in place of generated names."""
-        for name, (path, _) in sorted(self.known.items(), key=lambda item: -len(item[0])):
-            message = message.replace(name, path)
+        message = _GENERATED.sub(lambda m: self.known[m.group()][0] if m.group() in self.known else m.group(), message)
+        for word, meant in _TYPE_WORDS.items():
+            message = message.replace(word, meant)
         return message
 
 

@@ -21,28 +21,35 @@ _HEADER = 100  # bytes; SQLite's file format says so, and that the program's num
 _APPLICATION = slice(68, 72)
 
 
-def connect(path: Path, *, patience: float = 0.0) -> sqlite3.Connection:
-    """A connection in the mode that the store uses: WAL, full durability, foreign keys.
-
-    `patience`: seconds in which SQLite itself waits for others, for connections that only read.
-    """
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw",
-        uri=True,
-        timeout=patience,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = FULL")
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection that writes, in the mode that the store uses: WAL, full durability, foreign keys."""
+    connection = _connected(path)
+    connection.execute("PRAGMA busy_timeout = 0")  # from here on it is `patiently` that waits
     return connection
 
 
 def reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, and waits where another process recovers or closes the file."""
-    connection = connect(path, patience=PATIENCE)
+    connection = _connected(path)
     connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

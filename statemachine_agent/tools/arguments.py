@@ -5,13 +5,14 @@ It must not know who made the value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
 
-from statemachine_agent.canonical import canonical, plain
+from statemachine_agent.canonical import canonical
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.schema import Properties, json_schema, project
 from statemachine_agent.errors import CanonicalError
@@ -31,17 +32,23 @@ class ArgumentFault:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-_validators: dict[int, tuple[Properties, Any]] = {}
+def as_json(value: object) -> Any:
+    """`value` as plain JSON data with canonical numbers, of no types but JSON's own; CanonicalError for anything else."""
+    return json.loads(canonical(value))
 
 
 def faults_of(properties: Properties, value: object) -> list[ArgumentFault]:
     """What keeps `value` from being an object of these properties; empty where nothing does."""
     try:
-        canonical(value)
+        plain = as_json(value)
     except CanonicalError as problem:
         return [ArgumentFault("", problem.message)]
+    try:
+        errors = _validator(properties).iter_errors(plain)
+    except (ValueError, TypeError) as problem:  # a pattern that only Python's regular expressions know
+        return [ArgumentFault("", f"the schema itself cannot be used: {one_line(str(problem), 120)}")]
     found = []
-    for error in _validator(properties).iter_errors(value):
+    for error in errors:
         path = ".".join(str(p) for p in error.instance_path)
         found.append(ArgumentFault(path, one_line(error.message, 160)))
         if len(found) == _MAX_FAULTS:
@@ -49,11 +56,18 @@ def faults_of(properties: Properties, value: object) -> list[ArgumentFault]:
     return found
 
 
+#: compiled schemas by the identity of their properties, which are kept with them so that no other object has it
+_validators: dict[int, tuple[Properties, Any]] = {}
+_KEPT = 512
+
+
 def _validator(properties: Properties) -> Any:
-    """The compiled schema of `properties`, kept as long as they live."""
+    """The compiled schema of `properties`; of many, those that were compiled last are kept."""
     known = _validators.get(id(properties))
-    if known is None or known[0] is not properties:
+    if known is None:
         known = (properties, jsonschema_rs.Draft202012Validator(json_schema(properties), validate_formats=True))
+        while len(_validators) >= _KEPT:
+            _validators.pop(next(iter(_validators)), None)
         _validators[id(properties)] = known
     return known[1]
 
@@ -63,7 +77,7 @@ def checked_arguments(manifest: ToolManifest, value: Mapping[str, Any]) -> tuple
     faults = faults_of(manifest.args, value)
     if faults:
         return {}, faults
-    found: Any = plain(project(manifest.args, value))
+    found: Any = project(manifest.args, as_json(value))
     return dict(found), []
 
 

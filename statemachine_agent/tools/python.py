@@ -2,13 +2,15 @@
 
 The function takes the arguments by name, and `call` (a ToolRequest) if it names such a parameter. It returns a mapping. A
 plain function runs in a thread. For a write, NotSentError says that nothing happened and RefusedByServiceError that the
-answer was no; any other exception leaves open whether it happened. It must not know what the answer means for a task.
+answer was no; whatever else it raises leaves open whether it happened, and ends nothing but the call. It must not know what
+the answer means for a task.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +20,8 @@ from statemachine_agent.text import one_line
 from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
 from statemachine_agent.tools.request import Reach, ToolRequest
 
+Function = Callable[..., Any]
+
 
 class PythonBinding:
     """Finds and runs functions."""
@@ -26,28 +30,31 @@ class PythonBinding:
         """Nothing is imported yet."""
         self._reach = reach
         self._environment = environment
-        self._functions: dict[str, Callable[..., Any]] = {}
+        self._functions: dict[str, Function] = {}
 
     async def send(self, manifest: ToolManifest, request: ToolRequest, timeout: float) -> object:
         """What the function returned. NotSentError, RefusedByServiceError or LostError otherwise."""
-        function = self._function(manifest.binding.python or "")
-        arguments: dict[str, Any] = dict(request.args)
-        if "call" in inspect.signature(function).parameters:
-            arguments["call"] = request
+        name = manifest.binding.python or ""
+        function = self._function(name)
+        arguments = _arguments(name, function, request)
         try:
             async with self._environment.timeout(timeout):
-                if inspect.iscoroutinefunction(function):
-                    return await function(**arguments)
-                return await self._environment.in_thread(function, **arguments)
-        except (NotSentError, RefusedByServiceError, LostError):
-            raise
+                found, problem = await self._run(function, arguments)
         except TimeoutError:
             raise LostError(f"no answer within {timeout:g} s", reason="timeout") from None
-        except Exception as problem:  # noqa: BLE001  a tool may raise anything, and none of it ends the task's process
-            text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
-            raise LostError(text, reason="exception") from None
+        if problem is not None:
+            raise _as_outcome(problem) from None
+        return found
 
-    def _function(self, name: str) -> Callable[..., Any]:
+    async def _run(self, function: Function, arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+        if inspect.iscoroutinefunction(function):
+            return await _awaited(function(**arguments))
+        found, problem = await self._environment.in_thread(_called, function, arguments)
+        if problem is None and inspect.isawaitable(found):  # an object whose call is async, a function that was wrapped
+            return await _awaited(found)
+        return found, problem
+
+    def _function(self, name: str) -> Function:
         if name not in self._functions:
             module, _, attribute = name.partition(":")
             if not any(module == p or module.startswith(f"{p}.") for p in self._reach.python_packages):
@@ -57,8 +64,57 @@ class PythonBinding:
                     reason="not_configured",
                 )
             try:
-                self._functions[name] = getattr(import_module(module), attribute)
-            except Exception as problem:  # noqa: BLE001  importing runs the module's code
+                found = getattr(import_module(module), attribute)
+            except (Exception, SystemExit) as problem:  # noqa: BLE001  importing runs the module's code
                 text = one_line(f"{type(problem).__name__}: {problem}")
                 raise NotSentError(f"`{name}` cannot be imported: {text}", reason="not_configured") from None
+            if not callable(found):
+                raise NotSentError(f"`{name}` is no function", reason="not_configured")
+            self._functions[name] = found
         return self._functions[name]
+
+
+def _arguments(name: str, function: Function, request: ToolRequest) -> dict[str, Any]:
+    """The arguments for `function`; NotSentError where it does not take them, which is known before it is called."""
+    arguments: dict[str, Any] = dict(request.args)
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # one written in C may not say
+        return arguments
+    if "call" in signature.parameters:
+        arguments["call"] = request
+    try:
+        signature.bind(**arguments)
+    except TypeError as problem:
+        raise NotSentError(
+            f"`{name}` does not take the arguments of the manifest: {one_line(str(problem))}", reason="not_configured"
+        ) from None
+    return arguments
+
+
+def _called(function: Function, arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+    """What the function gave, or what it raised, as a value: some exceptions do things on their way to a waiter."""
+    try:
+        return function(**arguments), None
+    except BaseException as problem:  # noqa: BLE001  a tool may raise anything, and none of it ends the task's process
+        return None, problem
+
+
+async def _awaited(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """The same for what runs on this loop; that the call itself is cancelled is no answer of the function."""
+    try:
+        return await work, None
+    except asyncio.CancelledError as problem:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return None, problem
+    except (Exception, SystemExit) as problem:  # noqa: BLE001
+        return None, problem
+
+
+def _as_outcome(problem: BaseException) -> BaseException:
+    if isinstance(problem, NotSentError | RefusedByServiceError | LostError):
+        return problem
+    text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
+    return LostError(text, reason="timeout" if isinstance(problem, TimeoutError) else "exception")

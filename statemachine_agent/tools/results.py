@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from statemachine_agent.canonical import canonical, plain
+from statemachine_agent.canonical import canonical
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.schema import project
 from statemachine_agent.errors import CanonicalError, SmaError
-from statemachine_agent.tools.arguments import faults_of
+from statemachine_agent.tools.arguments import as_json, faults_of
 from statemachine_agent.tools.outcome import Ok
 
 
@@ -26,7 +26,7 @@ class BadResultError(SmaError):
 def parse(body: bytes) -> object:
     """Strict JSON; BadResultError for anything else."""
     try:
-        return json.loads(body, parse_constant=_no_constant)
+        return json.loads(body, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError) as problem:
         text = "is nested too deeply" if isinstance(problem, RecursionError) else "is not JSON"
         raise BadResultError(f"the answer {text}") from None
@@ -36,40 +36,64 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice, and nobody can say which value counts")
+    return found
+
+
 def accept(manifest: ToolManifest, raw: object) -> Ok:
     """`raw` as evidence of this tool; BadResultError where it does not fit `returns` or is too large for a read."""
     if not isinstance(raw, Mapping):
         raise BadResultError(f"the answer is no object but {type(raw).__name__}")
     try:
-        found: Any = plain(project(manifest.returns, raw))
+        found: Any = project(manifest.returns, as_json(project(manifest.returns, raw)))
     except CanonicalError as problem:
         raise BadResultError(f"the answer cannot be kept: {problem.message}") from None
     faults = faults_of(manifest.returns, found)
     if faults:
         raise BadResultError("the answer does not fit `returns`: " + "; ".join(map(str, faults)))
-    size = len(canonical(found))
-    if size > manifest.max_bytes:
+    text = canonical(found)
+    if len(text) > manifest.max_bytes:
         if manifest.is_read:
-            raise too_large(canonical(found), size, manifest.max_bytes)
-        found = _cut(found, manifest.max_bytes)
-    return Ok(found, size)
+            raise too_large(text, manifest.max_bytes)
+        found = _fitted(found, manifest.max_bytes)
+    return Ok(found, len(text))
 
 
-def too_large(body: bytes, size: int, limit: int) -> BadResultError:
-    """A read whose answer is over its limit: what is kept is head, tail and size."""
-    head, tail = body[:200].decode(errors="replace"), body[-200:].decode(errors="replace")
-    return BadResultError(f"the answer has {size} bytes, more than {limit}: {head} … {tail}", reason="too_large")
+def too_large(body: bytes, limit: int, *, size: int | None = None, whole: bool = True) -> BadResultError:
+    """A read whose answer is over its limit: what is told is head, tail and size.
+
+    Of an answer that was not read to its end there is no tail, and its size is what it announced (`size`), if anything.
+    """
+    head, tail = body[:200].decode(errors="replace"), body[-200:].decode(errors="replace") if whole else ""
+    bytes_ = str(len(body)) if whole else str(size) if size else f"more than {len(body)}"
+    return BadResultError(
+        f"the answer has {bytes_} bytes, more than {limit}: {head} … {tail}".rstrip(), reason="too_large"
+    )
 
 
-def _cut(value: Any, limit: int) -> Any:
-    """A receipt whose long texts are cut, so that its outcome is kept."""
-    longest = max(64, limit // 16)
+def _fitted(receipt: Any, limit: int) -> Any:
+    """A receipt that is too large, its longest texts cut, so that its outcome is kept; ids and the like stay whole."""
+    longest = limit // 2
+    found = _cut(receipt, longest)
+    while len(canonical(found)) > limit and longest > _SHORT:
+        longest = max(_SHORT, longest // 2)
+        found = _cut(receipt, longest)
+    return found
+
+
+_SHORT = 64
+
+
+def _cut(value: Any, longest: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= longest else value[:longest] + "…"
     if isinstance(value, dict):
-        return {k: _cut(v, limit) for k, v in value.items()}
+        return {k: _cut(v, longest) for k, v in value.items()}
     if isinstance(value, list):
-        return [_cut(v, limit) for v in value[:100]]
+        return [_cut(v, longest) for v in value[:longest]]
     return value
 
 

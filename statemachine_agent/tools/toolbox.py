@@ -15,6 +15,7 @@ from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.template import variables_in
 from statemachine_agent.environment import Environment
 from statemachine_agent.ids import new_id
+from statemachine_agent.text import one_line
 from statemachine_agent.tools import results
 from statemachine_agent.tools.http import HttpBinding
 from statemachine_agent.tools.outcome import (
@@ -23,6 +24,7 @@ from statemachine_agent.tools.outcome import (
     Failed,
     LostError,
     NotSentError,
+    Ok,
     Outcome,
     RefusedByServiceError,
     Unknown,
@@ -77,8 +79,8 @@ class Toolbox:
             return attempt
 
         retrying = tenacity.AsyncRetrying(
-            stop=lambda _: self._environment.monotonic() >= deadline,
-            wait=lambda state: self._wait(manifest, state.attempt_number, deadline),
+            stop=lambda state: self._environment.monotonic() + state.upcoming_sleep >= deadline,
+            wait=lambda state: self._wait(manifest, state.attempt_number),
             retry=tenacity.retry_if_result(lambda attempt: self._again(manifest, attempt)),
             sleep=self._environment.sleep,
             retry_error_callback=lambda _: None,
@@ -93,10 +95,10 @@ class Toolbox:
             return []
         return [*http.template.variables, *(name for value in http.headers.values() for name in variables_in(value))]
 
-    def _wait(self, manifest: ToolManifest, number: int, deadline: float) -> float:
-        """Full jitter under a bound that doubles, never past the deadline."""
+    def _wait(self, manifest: ToolManifest, number: int) -> float:
+        """Full jitter under a bound that doubles."""
         bound = min(manifest.retry.backoff.total_seconds() * 2 ** (number - 1), _MAX_BACKOFF)
-        return min(self._environment.uniform(0, bound), max(0.0, deadline - self._environment.monotonic()))
+        return self._environment.uniform(0, bound)
 
     @staticmethod
     def _again(manifest: ToolManifest, attempt: Attempt) -> bool:
@@ -118,8 +120,7 @@ class Toolbox:
         try:
             if left <= 0:
                 raise NotSentError("no time was left", reason="timeout")  # noqa: TRY301
-            raw = await self._binding(manifest).send(manifest, request, left)
-            return results.accept(manifest, raw)
+            return await self._sent(manifest, request, left)
         except NotSentError as problem:
             if manifest.is_read:
                 return self._read_failed(manifest, problem)
@@ -130,6 +131,16 @@ class Toolbox:
             if manifest.is_read:
                 return self._read_failed(manifest, problem)
             return Unknown(problem.reason, problem.message)
+
+    async def _sent(self, manifest: ToolManifest, request: ToolRequest, left: float) -> Ok:
+        """The accepted answer; what a binding raises that it should not leaves open whether anything was sent."""
+        try:
+            return results.accept(manifest, await self._binding(manifest).send(manifest, request, left))
+        except (NotSentError, RefusedByServiceError, LostError, results.BadResultError):
+            raise
+        except Exception as problem:  # noqa: BLE001
+            text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
+            raise LostError(text, reason="exception") from None
 
     @staticmethod
     def _read_failed(manifest: ToolManifest, problem: NotSentError | LostError | results.BadResultError) -> Failed:

@@ -122,7 +122,9 @@ def approval(approval_id: str = "apr-1", **changes: Any) -> Approval:
         roles=("finance", "support_lead"),
         expires_at="2026-10-28T13:17:43.000125Z",
         status=ApprovalStatus.OPEN,
-        answers=({"by": "lead@example.com", "role": "support_lead", "established": "os", "at": "2026-10-28T12:00:00Z"},),
+        answers=(
+            {"by": "lead@example.com", "role": "support_lead", "established": "os", "at": "2026-10-28T12:00:00Z"},
+        ),
         shown={"args": {"amount_inr": 30000}, "because": ["POL-REF-004"]},
         requested_at=STARTED,
     )

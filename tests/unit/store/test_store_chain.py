@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.store.making import USAGE, begun, call, committed, decision, full_step, on_loop, step
 
 from statemachine_agent.records import ApprovalRow, EffectRow, EffectStatus, NoteRow, Status, TransitionRow
 from statemachine_agent.store import codec, payloads
 from statemachine_agent.store.schema import ROW_BITS
 from statemachine_agent.store.sqlite import SqliteStore
-from unit.store.making import USAGE, begun, call, committed, decision, full_step, on_loop, step
 
 TABLES = ("checkpoint", "transition", "decision", "call", "evidence", "effect_event", "approval_event", "note")
 
@@ -70,7 +70,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
                 ApprovalRow("apr-1", "approved", "lead", "os", "looks right", "r"),
                 NoteRow("cancel_requested", "cust-1", "os", "changed my mind"),
             )
-            task = await committed(store, task, lease, *rows, head={"usage": USAGE, "reason": "r", "proposal": {"a": 1}})
+            task = await committed(
+                store, task, lease, *rows, head={"usage": USAGE, "reason": "r", "proposal": {"a": 1}}
+            )
             await store.note(task.task.no, [NoteRow("beside", "lead", "os", "just saying")])
             await store.commit(step(task, head={"status": Status.FAILED, "reason": "crashing"}), lease)
 

@@ -6,12 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from statemachine_agent.environment import SimulatedEnvironment
-from statemachine_agent.errors import LeaseLostError, StaleVersionError, StoreError
-from statemachine_agent.records import EffectStatus, EvidenceRow, Lease, NoteRow, Status, Timer
-from statemachine_agent.store.port import KeyTakenError
-from statemachine_agent.store.sqlite import SqliteStore
 from unit.store.making import (
     ELSEWHERE,
     HOUR,
@@ -26,6 +20,12 @@ from unit.store.making import (
     on_loop,
     step,
 )
+
+from statemachine_agent.environment import SimulatedEnvironment
+from statemachine_agent.errors import LeaseLostError, StaleVersionError, StoreError
+from statemachine_agent.records import EffectStatus, EvidenceRow, Lease, NoteRow, Status, Timer
+from statemachine_agent.store.port import KeyTakenError
+from statemachine_agent.store.sqlite import SqliteStore
 
 
 async def everything(store: SqliteStore) -> list[list[tuple[object, ...]]]:

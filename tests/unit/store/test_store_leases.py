@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from unit.store.making import ELSEWHERE, HOUR, begun, new_task, on_loop, step
 
 from statemachine_agent.environment import Environment, ProcessIdentity, SimulatedEnvironment
 from statemachine_agent.errors import LeaseLostError, StoreError, TaskHeldError, UnknownTaskError
 from statemachine_agent.store.sqlite import SqliteStore
-from unit.store.making import ELSEWHERE, HOUR, begun, new_task, on_loop, step
 
 OTHER = replace(ELSEWHERE, pid=4712)
 #: says who it is, and waits until it is killed or its standard input ends

@@ -11,11 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from unit.store.making import begun, new_task, on_loop
+from unit.store.workers import children
 
 from statemachine_agent.errors import StoreError
 from statemachine_agent.store import schema
 from statemachine_agent.store.sqlite import SqliteStore
-from unit.store.making import begun, new_task, on_loop
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -102,10 +103,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     refuses(tmp_path, "is a folder")
     (tmp_path / "file").write_text("x")
     refuses(tmp_path / "file" / "tasks.db", "cannot be created: (Not a directory|File exists)")
-    refuses(tmp_path / ("n" * 300), "cannot be opened: File name too long")
     os.symlink(tmp_path / "loop", tmp_path / "loop")
-    with pytest.raises(StoreError):
-        SqliteStore(tmp_path / "loop")
+    for name, problem in (("n" * 300, "cannot be opened: File name too long"), ("loop", "cannot be")):
+        with pytest.raises(StoreError, match=problem):
+            SqliteStore(tmp_path / name)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
@@ -115,7 +116,9 @@ def test_a_pipe_is_refused_without_waiting_for_its_other_end(tmp_path: Path) -> 
         SqliteStore(tmp_path / "pipe")
 
 
-@pytest.mark.parametrize("content", [b"x", b"task,amount\n1,2\n" * 100, b"SQLite format 2\x00" + bytes(200), bytes(512)])
+@pytest.mark.parametrize(
+    "content", [b"x", b"task,amount\n1,2\n" * 100, b"SQLite format 2\x00" + bytes(200), bytes(512)]
+)
 def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
@@ -166,10 +169,12 @@ async def test_a_damaged_store_is_said_to_be_damaged(tmp_path: Path) -> None:
         await store.load("task-1")
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_without_rights_it_says_so(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
-    closed.mkdir()
+    closed.mkdir(mode=0o500)
+    if os.access(closed, os.W_OK):
+        pytest.skip("whoever runs this may write anywhere")
+    closed.chmod(0o700)
     for name in ("tasks.db", "read-only.db"):
         with SqliteStore(closed / name):
             pass
@@ -186,42 +191,20 @@ def test_without_rights_it_says_so(tmp_path: Path) -> None:
         closed.chmod(0o700)
 
 
-OPEN = """
-import asyncio, sys
-from statemachine_agent.store.sqlite import SqliteStore
-from unit.store.making import new_task
-print("ready", flush=True)
-for path in sys.stdin:
-    with SqliteStore(path.strip()) as store:
-        asyncio.run(store.create(new_task(sys.argv[1])))
-    print("done", flush=True)
-"""
-
-
 def test_two_processes_make_one_new_store_at_once(tmp_path: Path) -> None:
     """Twenty times, both are told the name of a file that is not there yet."""
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", OPEN, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
-        )
-        for name in ("task-1", "task-2")
-    ]
-    for process in both:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    for number in range(20):
-        path = tmp_path / f"tasks-{number}.db"
-        for process in both:
-            assert process.stdin is not None
-            process.stdin.write(f"{path}\n")
-            process.stdin.flush()
-        for process in both:
-            assert process.stdout is not None and process.stdout.readline() == "done\n"
-        with closing(sqlite3.connect(path)) as connection:
-            assert sorted(r[0] for r in connection.execute("SELECT id FROM task")) == ["task-1", "task-2"]
-    for process in both:
-        process.communicate(timeout=10)
-        assert process.returncode == 0
+    with children(("open_many", "task-1"), ("open_many", "task-2")) as both:
+        for number in range(20):
+            path = tmp_path / f"tasks-{number}.db"
+            for child in both:
+                child.say(path)
+            assert [child.hear() for child in both] == ["done", "done"]
+            with closing(sqlite3.connect(path)) as connection:
+                assert sorted(r[0] for r in connection.execute("SELECT id FROM task")) == ["task-1", "task-2"]
+
+
+def schema_of(store: SqliteStore) -> list[tuple[str, str]]:
+    return [tuple(row) for row in store._reader.execute("SELECT name, sql FROM sqlite_master ORDER BY name")]
 
 
 def test_a_process_that_is_killed_while_it_makes_a_store_leaves_one_that_opens(tmp_path: Path) -> None:
@@ -242,10 +225,11 @@ plain = sqlite3.connect
 sqlite3.connect = lambda *a, **k: plain(*a, **k, factory=Dying)
 opening.prepare(__import__("pathlib").Path(sys.argv[1]), Environment())
 """
+    with SqliteStore(tmp_path / "whole.db") as store:
+        whole = schema_of(store)
     for number in (3, 5, 6, 7, 8, 14, 30):
         path = tmp_path / f"tasks-{number}.db"
         killed = subprocess.run([sys.executable, "-c", die, path, str(number)], check=False)
         assert killed.returncode == 9, number
         with SqliteStore(path) as store:
-            (tables,) = store._reader.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
-            assert tables == 15
+            assert schema_of(store) == whole, number

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.store.making import approval, begun, committed, effect, evidence, on_loop
 
 from statemachine_agent.canonical import canonical, digest
 from statemachine_agent.errors import StoreError
 from statemachine_agent.records import EffectStatus, EvidenceRow
 from statemachine_agent.store.sqlite import SqliteStore
-from unit.store.making import approval, begun, committed, effect, evidence, on_loop
 
 LONG = {"text": "the same words again and again " * 400, "n": [1, 2.5, None, True]}
 

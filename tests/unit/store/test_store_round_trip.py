@@ -7,20 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-
-from statemachine_agent.errors import CanonicalError, StoreError, UnknownTaskError
-from statemachine_agent.records import (
-    ApprovalRow,
-    ApprovalStatus,
-    EffectRow,
-    EffectStatus,
-    EvidenceRow,
-    NoteRow,
-    Status,
-    Timer,
-    TransitionRow,
-)
-from statemachine_agent.store.sqlite import SqliteStore
 from unit.store.making import (
     STARTED,
     USAGE,
@@ -36,6 +22,20 @@ from unit.store.making import (
     on_loop,
     step,
 )
+
+from statemachine_agent.errors import CanonicalError, StoreError, UnknownTaskError
+from statemachine_agent.records import (
+    ApprovalRow,
+    ApprovalStatus,
+    EffectRow,
+    EffectStatus,
+    EvidenceRow,
+    NoteRow,
+    Status,
+    Timer,
+    TransitionRow,
+)
+from statemachine_agent.store.sqlite import SqliteStore
 
 HEAD = {
     "status": Status.WAITING,

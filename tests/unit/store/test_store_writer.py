@@ -10,13 +10,13 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from unit.store.making import ELSEWHERE, HOUR, begun, full_step, new_task, on_loop, step
 
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StaleVersionError, StoreError
 from statemachine_agent.store.opening import connect
 from statemachine_agent.store.sqlite import SqliteStore
 from statemachine_agent.store.writer import Writer
-from unit.store.making import ELSEWHERE, HOUR, begun, full_step, new_task, on_loop, step
 
 
 class Gate:
