@@ -6,6 +6,7 @@ A command's module is imported when it is asked for. It must not know what any c
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -80,8 +81,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character shows its escape
             stream.reconfigure(errors="backslashreplace")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        result = cli.main(args=arguments, prog_name="sma", standalone_mode=False)
+        given = [_as_utf8(a) for a in (sys.argv[1:] if arguments is None else arguments)]
+        result = cli.main(args=given, prog_name="sma", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except SmaError as problem:
@@ -100,6 +104,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         _complain(f"internal error: {type(problem).__name__}: {problem} (SMA_DEBUG=1 shows where; please report it)")
         return 70
+
+
+def _as_utf8(argument: str) -> str:
+    """An argument as it was typed: where the locale is not UTF-8, its bytes come as surrogates."""
+    try:
+        return os.fsencode(argument).decode()
+    except UnicodeError:
+        raise click.UsageError(f"`{argument}` is not UTF-8 text") from None
 
 
 def _complain(text: str, usage: Any = None) -> None:
