@@ -28,7 +28,7 @@ _SHOWN = 12  # known words that an advice lists
 
 def visible(text: str, *, keep: str = "") -> str:
     r"""`text` with every unseen character written as an escape (`\x1b`, `\u202e`); those in `keep` stay."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable() and (text.isascii() or _UNSEEN.isdisjoint(text)):
         return text
     return "".join(_escape(c) if _is_hidden(c) and c not in keep else c for c in text)
 
