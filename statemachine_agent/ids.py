@@ -5,8 +5,6 @@ It must not know what is named. Row keys inside the store are integers of the st
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from statemachine_agent.environment import Environment
 
 
@@ -16,4 +14,5 @@ def new_id(environment: Environment) -> str:
     bits = int.from_bytes(environment.random_bytes(10))
     high = bits >> 68 & 0xFFF
     low = bits & (2**62 - 1)
-    return str(UUID(int=milliseconds << 80 | 7 << 76 | high << 64 | 2 << 62 | low))
+    digits = f"{milliseconds << 80 | 7 << 76 | high << 64 | 2 << 62 | low:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

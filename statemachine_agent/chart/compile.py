@@ -35,6 +35,8 @@ class CompiledMachine:
     tool_sources: Mapping[str, Source]
     #: guards whose answer depends on what is proposed
     call_guards: frozenset[str]
+    #: tools whose arguments or results hold a `number`
+    with_numbers: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -79,6 +81,11 @@ def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
         machine_source=file.document.source,
         tool_sources={tool: catalogue.tools[tool].document.source for tool in used},
         call_guards=frozenset(g for g in definition.guards if reads_call(definition, g)),
+        with_numbers=frozenset(
+            tool
+            for tool in used
+            if has_numbers(catalogue.tools[tool].manifest.args) or has_numbers(catalogue.tools[tool].manifest.returns)
+        ),
     )
 
 

@@ -31,15 +31,15 @@ class Tree:
 
     def full(self, leaves: Leaves) -> tuple[str, ...]:
         """All active states in document order; IllegalConfigurationError where the leaves are no configuration."""
+        known = {c for children in self.children.values() for c in children}
+        for name in leaves:
+            if name not in known:
+                hint = did_you_mean(name, known - {WORKING})
+                raise IllegalConfigurationError(f"the stored state `{name}` is no state of this machine", hint=hint)
         wanted = set(leaves)
         found = tuple(self._down("", wanted))
         if wanted:
-            name = min(wanted)
-            known = {c for cs in self.children.values() for c in cs}
-            problem = "is active beside others that exclude it" if name in known else "is no state of this machine"
-            raise IllegalConfigurationError(
-                f"the stored state `{name}` {problem}", hint=did_you_mean(name, known - {WORKING})
-            )
+            raise IllegalConfigurationError(f"the stored state `{min(wanted)}` is active beside what excludes it")
         return found
 
     def _down(self, parent: str, wanted: set[str]) -> list[str]:

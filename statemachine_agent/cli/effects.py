@@ -101,9 +101,7 @@ def _result(found: str | None) -> Any:
     try:
         value = json.loads(found)
     except (ValueError, RecursionError):
-        raise UsageError(
-            "the text after --found is not JSON", hint='for example \'{"refund_id": "rf_9001"}\''
-        ) from None
+        raise UsageError("the text after --found is not JSON", hint='for example \'{"id": "a1"}\'') from None
     if not isinstance(value, dict):
         raise UsageError("the JSON after --found is no object", hint="give the tool's whole result")
     return value

@@ -133,7 +133,7 @@ def parse_inputs(properties: Properties, given: tuple[str, ...]) -> Mapping[str,
     for pair in given:
         name, mark, text = pair.partition("=")
         if not mark:
-            raise UsageError(f"`-i {pair}` is not KEY=VALUE", hint="write -i order_id=8472")
+            raise UsageError(f"`-i {pair}` is not KEY=VALUE", hint=f"write -i {next(iter(properties), 'name')}=…")
         if name not in properties:
             raise UsageError(f"there is no input `{name}`", hint=did_you_mean(name, properties))
         if name in found:

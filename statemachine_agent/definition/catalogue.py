@@ -16,7 +16,7 @@ from statemachine_agent.definition.document import Document, Source
 from statemachine_agent.definition.faults import Fault, FaultyDefinitionError, Mark, Report
 from statemachine_agent.definition.machine import CallState, ChooseState, MachineDefinition, ReconcileState
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.names import CONTROLS, LOWER
 from statemachine_agent.definition.people import People
 from statemachine_agent.definition.source import read, read_text
 from statemachine_agent.errors import UsageError
@@ -128,9 +128,10 @@ class Catalogue:
         self.report.add(document.faults)
 
     def _claim(self, document: Document, kind: str) -> set[str]:
-        """The names that a file stands for; one that cannot be read has most likely the name of its file."""
+        """The name that a file stands for; one that cannot be read has most likely that of its file."""
         named = document.at((kind,))
-        names = {named} if isinstance(named, str) else {Path(document.source.name).stem}
+        is_name = isinstance(named, str) and LOWER.fullmatch(named)
+        names = {str(named)} if is_name else {Path(document.source.name).stem}
         for name in names:
             self._files.setdefault((kind, name), set()).add(document.source.name)
         return names

@@ -75,7 +75,7 @@ def _key(document: Document, tool: ToolManifest, template: KeyTemplate) -> list[
     faults = []
     here: Path_ = ("idempotency", "key")
     if not template.holes:
-        advice = "name the arguments that make an action the same action: `{order_id}`"
+        advice = "name the arguments that make an action the same action: `{isbn}`"
         faults.append(document.fault(here, "the key is the same for every call", advice))
     for name, hashed in dict.fromkeys(template.holes):
         if name in document.left_out(("args",)):

@@ -187,7 +187,8 @@ def _characters(lines: list[str], start: Mark) -> Iterator[tuple[Mark, str]]:
             if quote == '"' and character == "\\":
                 kind = line[column + 1 : column + 2]
                 length = 2 + _ESCAPED.get(kind, 0)
-                character = " " if kind in _BLANK_ESCAPES or not kind else "x"
+                digits = line[column + 2 : column + length]
+                character = chr(int(digits, 16)) if digits else " " if kind in _BLANK_ESCAPES or not kind else "x"
             elif quote == "'" and line[column : column + 2] == "''":
                 length = 2
             elif character == quote:

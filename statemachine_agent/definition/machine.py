@@ -17,7 +17,7 @@ from statemachine_agent.definition.rows import Row, Rows
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.text import nearest, shorten
 
-#: a value of `with`: a reference (`input.order_id`), a literal, or `{text: …}` for a literal that looks like one
+#: a value of `with`: a reference (`input.isbn`), a literal, or `{text: …}` for a literal that looks like one
 Given = Any
 
 Count = Annotated[StrictInt, Field(ge=1)]

@@ -1,6 +1,6 @@
 """The values of `with`: a reference into the task's data, or a literal.
 
-A text whose first segment is a root is a reference (`input.order_id`); `{text: "input.x"}` is a literal. It must not know
+A text whose first segment is a root is a reference (`input.isbn`); `{text: "input.x"}` is a literal. It must not know
 where the data comes from.
 """
 

@@ -201,3 +201,32 @@ def _projected(declared: Property, value: object) -> object:
     if declared.kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     return value
+
+
+def has_numbers(properties: Properties) -> bool:
+    """True where some value is a `number`, at any depth."""
+    return any(_has_number(value) for value in properties.values())
+
+
+def _has_number(value: Property) -> bool:
+    if value.kind == "number":
+        return True
+    inner = has_numbers(value.properties) if value.properties else False
+    return inner or bool(value.items and _has_number(value.items))
+
+
+def with_floats(properties: Properties, value: Mapping[str, Any]) -> dict[str, Any]:
+    """`value` with every `number` as a float: canonical JSON writes 2.0 as 2, and a guard computes with what it was told."""
+    return {k: _floated(properties[k], v) if k in properties else v for k, v in value.items()}
+
+
+def _floated(declared: Property, value: Any) -> Any:
+    match value:
+        case int() if declared.kind == "number" and not isinstance(value, bool):
+            return float(value)
+        case Mapping() if declared.properties:
+            return with_floats(declared.properties, value)
+        case list() if declared.items:
+            return [_floated(declared.items, item) for item in value]
+        case _:
+            return value

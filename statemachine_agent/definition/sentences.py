@@ -71,7 +71,9 @@ def _pattern(value: object, context: Mapping[str, Any], _message: str) -> Senten
 
 
 def _literal(value: object, context: Mapping[str, Any], _message: str) -> Sentence:
-    words = [w.strip("'").replace("True", "true") for w in str(context.get("expected", "")).replace(" or ", ", ").split(", ")]
+    words = [
+        w.strip("'").replace("True", "true") for w in str(context.get("expected", "")).replace(" or ", ", ").split(", ")
+    ]
     listed = ", ".join(f"`{w}`" for w in words)
     if len(words) == 1:
         return f"{shown(value)} is not {listed}", f"write {listed}"

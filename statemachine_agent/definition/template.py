@@ -33,7 +33,7 @@ class TemplateError(SmaError):
 
 @dataclass(frozen=True)
 class KeyTemplate:
-    """`refund:order-{order_id}:{payment_id}:v1`; `{message|sha256}` stands for a hash of a long text."""
+    """`order:{isbn}:{copies}:v1`; `{text|sha256}` stands for a hash of a long text."""
 
     text: str
     holes: tuple[tuple[str, bool], ...]
@@ -77,7 +77,7 @@ class KeyTemplate:
 
 @dataclass(frozen=True)
 class UrlTemplate:
-    """`${REFUNDS_URL}/refunds/{refund_id}?key={key}`: variables first, arguments only as whole segments or values."""
+    """`${LIBRARY}/books/{isbn}?shelf={shelf}`: variables first, arguments only as whole segments or values."""
 
     base: str
     path: str

@@ -16,13 +16,13 @@ class Line:
     """One transition in words."""
 
     transition: Transition
-    #: what happened: `ok`, `issue_refund proposed`
+    #: what happened: `ok`, `send_letter proposed`
     on: str
     #: `when a and b`, `otherwise`, or nothing
     condition: str = ""
     #: its place among rows of which the first that holds is taken; None where the order says nothing
     order: int | None = None
-    #: `reason policy`, `confirms issue_refund`
+    #: `reason policy`, `confirms send_letter`
     notes: tuple[str, ...] = ()
 
     @property

@@ -185,6 +185,7 @@ def _plain_error(error: str) -> str:
     text = text.replace("Key not found in map : ", "there is no ")
     if "Iteration budget" in text:
         return "looks at too many things"
+    text = text.replace("int64", "int")
     overload = re.match(r"No matching overloads found : (.+?)(\(.*\))?$", text)
     if overload:
         return _operators(f"{overload[1]} does not work on {overload[2] or 'that'}")

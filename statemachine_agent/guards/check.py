@@ -1,11 +1,10 @@
 """The faults of all expressions of a catalogue: unknown names, wrong types, values outside an enum, naive times.
 
-It must not evaluate anything.
+It must not evaluate anything over a task's data.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,29 +16,8 @@ from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property
-from statemachine_agent.guards import cel, contexts, syntax, types
+from statemachine_agent.guards import cel, contexts, syntax, types, words
 from statemachine_agent.text import did_you_mean
-
-_ZONED = re.compile(r".*(Z|[+-]\d\d:\d\d)")
-#: for the functions that take a text of a certain form: what the text is, and how it is written
-_FORMS = {
-    "timestamp": ("time", "write it like 2026-10-28T11:00:00Z"),
-    "duration": ("duration", "write a number and a unit: 30s, 10m, 2h"),
-    "matches": ("pattern", "write a regular expression"),
-}
-_FUNCTIONS = [
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "exists",
-    "all",
-    "filter",
-    "map",
-    "timestamp",
-    "duration",
-]
 
 
 @dataclass(frozen=True)
@@ -62,8 +40,11 @@ def check_expressions(catalogue: Catalogue) -> list[Fault]:
 
 
 def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
+    told = set()
     for name, call, _, faults in checked_guards(catalogue, file):
-        yield from (_place_advice(catalogue, fault, name, call) for fault in faults)
+        if faults and name not in told:  # in another place it would mostly be the same again
+            told.add(name)
+            yield from (_place_advice(catalogue, fault, name, call) for fault in faults)
 
 
 def checked_guards(
@@ -71,7 +52,7 @@ def checked_guards(
 ) -> Iterator[tuple[str, str | None, Checked | None, list[Fault]]]:
     """Each guard with a text, once for each kind of place in which it is read: name, tool of the row, result, faults."""
     environments: dict[str | None, tuple[cel.Environment, types.MessageTypes]] = {}
-    for name, places in guard_places(file.definition).items():
+    for name, places in guard_places(catalogue, file.definition).items():
         text = file.definition.guards[name]
         for call in sorted(places, key=str):
             if call not in environments:
@@ -87,7 +68,7 @@ def checked_guards(
 def _place_advice(catalogue: Catalogue, fault: Fault, name: str, call: str | None) -> Fault:
     """What only exists in some places, or for some tools: say where the guard was used."""
     if "nothing is called `call`" in fault.message:
-        advice = "`call` can be read only in rows of a tool of a `choose`; elsewhere it is `proposal`"
+        advice = "it is there while a call is judged: in rows of a `choose`, of a read in its `refuse` rows; else read `proposal`"
     elif "nothing is called `proposal`" in fault.message:
         advice = f"`{name}` is read in a row of `{call}`, and there it is `call`"
     elif (found := _OTHER_TOOL.search(fault.message)) and catalogue.knows_tool(found[1]):
@@ -100,7 +81,7 @@ def _place_advice(catalogue: Catalogue, fault: Fault, name: str, call: str | Non
 _OTHER_TOOL = re.compile(r"`(?:evidence|asked|results)` has no field `(\w+)`")
 
 
-def guard_places(machine: MachineDefinition) -> dict[str, set[str | None]]:
+def guard_places(catalogue: Catalogue, machine: MachineDefinition) -> dict[str, set[str | None]]:
     """For each guard with a text: in rows of which tools it is read; None stands for everywhere else."""
     places: dict[str, set[str | None]] = {}
 
@@ -112,25 +93,37 @@ def guard_places(machine: MachineDefinition) -> dict[str, set[str | None]]:
             for part in guard:
                 use(part, call, seen | {name})
 
-    for row, call in _rows(machine):
+    for row, call in _rows(catalogue, machine):
         for name in (*(row.when or ()), *(row.unless or ())):
             use(name, call, frozenset())
+    offers_finish = any(isinstance(s, ChooseState) and "finish" in s.choose for s in machine.states.values())
     for name in machine.success:
         use(name, None, frozenset())
+        if offers_finish:
+            use(name, "finish", frozenset())
     for name, guard in machine.guards.items():
         if isinstance(guard, str) and name not in places and not re.search(r"\bcall\b", guard):
             places[name] = {None}  # warned of elsewhere, and checked all the same
     return places
 
 
-def _rows(machine: MachineDefinition) -> Iterator[tuple[Row, str | None]]:
+def _rows(catalogue: Catalogue, machine: MachineDefinition) -> Iterator[tuple[Row, str | None]]:
+    """Every row, with the tool whose call it may read."""
     for state in machine.states.values():
         if isinstance(state, ChooseState):
             for tool, choice in state.choose.items():
-                yield from ((row, tool) for row in choice.rows)
+                yield from ((row, call) for row in choice.rows for call in _judged(catalogue, tool, row))
             yield from ((row, None) for row in state.then)
         else:
             yield from ((row, None) for row in rows_of(state))
+
+
+def _judged(catalogue: Catalogue, tool: str, row: Row) -> list[str | None]:
+    """When a row of a `choose` is judged: with the call; and of a read, without it when its result is recorded."""
+    manifest = catalogue.tool(tool)
+    if manifest is None or not manifest.is_read or row.refuse is not None:
+        return [tool]
+    return [None] if row.goto else [tool, None]
 
 
 def _tool(catalogue: Catalogue, file: ToolFile) -> list[Fault]:
@@ -163,7 +156,7 @@ def _covers(document: Document, path: Path_, found: Checked, returns: Properties
         return []  # the look-up does not say what it returns
     _, given = found.types.known.get(found.compiled.expression.return_type().name(), ("", None))
     if given is None:
-        message = f"this is {_article(found.types.author_words(found.compiled.type_name))}"
+        message = f"this is {words.type_words(found.compiled.type_name, found.types)}"
         return [document.fault(path, message, "give the object that the tool returns", offset=0)]
     faults = []
     for name, wanted in returns.items():
@@ -193,89 +186,19 @@ def check_text(
         cel.evaluator(text)
     except cel.CompileError as problem:
         return None, [
-            document.fault(path, *_compiler_words(p, known, text), offset=_name_offset(p, text))
+            document.fault(path, *words.compiler_words(p, known, text), offset=words.name_offset(p, text))
             for p in problem.problems
             if "*error*" not in p.message  # a complaint that only follows from the one before it
         ]
     checked = Checked(compiled, syntax.analyse(compiled.checked), known)
     faults = []
     if boolean and not compiled.is_boolean and not (compiled.is_anything and uncertain):
-        message = f"this is {_article(known.author_words(compiled.type_name))}, not true or false"
+        message = f"this is {words.type_words(compiled.type_name, known)}, not true or false"
         faults.append(document.fault(path, message, "compare it with something", offset=0))
     faults += _enums(document, path, checked)
     for function, literal, offset in checked.syntax.formed:
-        faults += [document.fault(path, *words, offset=offset) for words in _form(function, literal)]
+        faults += [document.fault(path, *words, offset=offset) for words in words.form(function, literal)]
     return checked, faults
-
-
-def _name_offset(problem: cel.Problem, text: str) -> int:
-    """Where the name stands that is complained of; the compiler names the point in front of the last part."""
-    if text[problem.offset : problem.offset + 1] != ".":
-        return problem.offset
-    named = re.match(r"nothing is called `(.+)\.\w+`", problem.message)
-    return problem.offset - len(named[1]) if named else problem.offset + 1
-
-
-def _form(function: str, literal: str) -> list[tuple[str, str]]:
-    """What is wrong with a literal text that a function is given: the function itself is asked."""
-    what, advice = _FORMS[function]
-    call = f"'x'.matches({json.dumps(literal)})" if function == "matches" else f"{function}({json.dumps(literal)})"
-    naive = function == "timestamp" and not _ZONED.fullmatch(literal)
-    try:
-        cel.evaluator(call).value({})
-    except cel.EvaluationError:
-        if naive and re.fullmatch(r"\d{4}-\d\d-\d\d(T[\d:.]+)?", literal):
-            return [(f"the time `{literal}` names no zone", "end it with Z, or with +05:30")]
-        return [(f"`{literal}` is no {what}", advice)]
-    return [(f"the time `{literal}` names no zone", "end it with Z, or with +05:30")] if naive else []
-
-
-_TYPES = {
-    "INT": "an integer",
-    "DOUBLE": "a number",
-    "STRING": "a text",
-    "BOOL": "true or false",
-    "DYN": "anything at all",
-}
-
-
-def _article(kind: str) -> str:
-    """What a type is called in a sentence."""
-    if kind in _TYPES:
-        return _TYPES[kind]
-    return (
-        "a list"
-        if kind.upper().startswith("LIST")
-        else f"the whole of `{kind}`"
-        if kind.islower()
-        else f"a {kind.lower()}"
-    )
-
-
-def _compiler_words(problem: cel.Problem, known: types.MessageTypes, text: str) -> tuple[str, str]:
-    """A complaint of the compiler as sentence and advice."""
-    message = known.author_words(problem.message)
-    words = re.findall(r"`([^`]+)`", problem.message)
-    if problem.syntax and "too deeply" in message:
-        return message, "make two guards of it"
-    if problem.syntax:
-        return message, "check brackets, quotes and operators: `&&`, `||`, `!`, `==`, `in`"
-    if "has no field" in message:
-        properties: Properties = known.known.get(words[0], ("", {}))[1]
-        return message, did_you_mean(words[1], properties)
-    if "nothing is called" in message and text[problem.offset : problem.offset + 1] == "(":
-        if words[0] in _FUNCTIONS:
-            return f"`{words[0]}` is used in a wrong way", "it is used like this: `input.list.exists(p, p.x == 1)`"
-        return f"there is no function `{words[0]}`", did_you_mean(words[0], _FUNCTIONS)
-    if "nothing is called" in message:
-        root = words[0].partition(".")[0]
-        roots = [path.removesuffix("[]") for path, _ in known.known.values() if "." not in path]
-        return f"nothing is called `{root}`", did_you_mean(root, [*roots, "now"])
-    if "does not work on" in message:
-        if "double" in message and "int" in message:
-            return message, "a number of a `number` field is written with a point: 2.0"
-        return message, "compare values of one type"
-    return message, "see the language reference: guards are written in CEL"
 
 
 def _enums(document: Document, path: Path_, checked: Checked) -> list[Fault]:

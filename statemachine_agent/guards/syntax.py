@@ -70,7 +70,7 @@ class Comparison:
 class Syntax:
     """What one expression does."""
 
-    #: dotted paths from a root: `evidence.lookup_order.customer_id`
+    #: dotted paths from a root: `evidence.find_book.title`
     paths: set[tuple[str, ...]] = field(default_factory=set)
     #: (message, field) pairs whose value is read, also inside lists; `has` reads none
     fields: set[tuple[str, str]] = field(default_factory=set)

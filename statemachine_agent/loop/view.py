@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from statemachine_agent.definition.names import RULING_GUARDS
+from statemachine_agent.definition.schema import with_floats
 from statemachine_agent.guards.evaluate import Answers
 from statemachine_agent.loop.context import Context
 from statemachine_agent.policy.ruling import Allow, RequireApproval, Ruling, rule
@@ -23,13 +24,12 @@ def data_of(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | 
     asked: dict[str, Any] = {}
     results: dict[str, list[Any]] = {}
     for found in checkpoint.evidence:
-        evidence[found.tool] = found.payload
-        asked[found.tool] = found.asked
-        results.setdefault(found.tool, []).append(
-            {"asked": found.asked, "result": found.payload, "at": time_text(found.at)}
-        )
+        payload, arguments = _typed(context, found.tool, found.payload, found.asked)
+        evidence[found.tool] = payload
+        asked[found.tool] = arguments
+        results.setdefault(found.tool, []).append({"asked": arguments, "result": payload, "at": time_text(found.at)})
     roots: dict[str, Any] = {
-        "input": task.input,
+        "input": with_floats(context.machine.definition.input, task.input),
         "actor": {k: v for k, v in task.actor.items() if k != "established"},
         "evidence": evidence,
         "asked": asked,
@@ -47,10 +47,19 @@ def data_of(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | 
         "now": context.environment.now(),
     }
     if call is not None:
-        roots["call"] = call
+        roots["call"] = {**call, "args": _typed(context, call["tool"], {}, call["args"])[1]}
     elif head.proposal is not None:
-        roots["proposal"] = {"tool": head.proposal["tool"], "args": head.proposal["args"]}
+        tool = head.proposal["tool"]
+        roots["proposal"] = {"tool": tool, "args": _typed(context, tool, {}, head.proposal["args"])[1]}
     return roots
+
+
+def _typed(context: Context, tool: str, payload: Any, arguments: Any) -> tuple[Any, Any]:
+    """A tool's result and arguments with floats where its manifest says `number`."""
+    if tool not in context.machine.with_numbers:
+        return payload, arguments
+    manifest = context.machine.tools[tool]
+    return with_floats(manifest.returns, payload), with_floats(manifest.args, arguments)
 
 
 def _approval(checkpoint: Checkpoint) -> dict[str, Any]:

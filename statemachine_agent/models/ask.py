@@ -13,7 +13,9 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.decision import RawCall, RawReply
 from statemachine_agent.models.port import OfferedTool, Prompt, Reply, Spent
-from statemachine_agent.text import visible
+from statemachine_agent.text import one_line, visible
+
+_LEFT_OUT = object()
 
 
 class AskModel:
@@ -35,22 +37,24 @@ def ask(prompt: Prompt) -> RawCall:
     """One choice; UsageError where nobody is there to ask."""
     _say("\n" + _screen(prompt))
     tool = _choose(prompt)
-    arguments = {name: _value(name, schema, name in tool.schema["required"]) for name, schema in _fields(tool)}
-    return RawCall(f"call-{prompt.step}", tool.name, {k: v for k, v in arguments.items() if v is not None})
+    required = tool.schema.get("required", ())
+    fields = tool.schema.get("properties", {}).items()
+    arguments = {name: _value(name, schema, name in required) for name, schema in fields}
+    return RawCall(f"call-{prompt.step}", tool.name, {k: v for k, v in arguments.items() if v is not _LEFT_OUT})
 
 
 def _screen(prompt: Prompt) -> str:
     lines = [f"--- step {prompt.step} · {prompt.machine} · {prompt.state} ---", prompt.brief, ""]
     for quoted in prompt.quoted:
-        lines.append(f"[{quoted.id}] {quoted.label} ({quoted.trust})")
+        lines.append(visible(f"[{quoted.id}] {quoted.label} ({quoted.trust})"))
         lines.append("    " + visible(json.dumps(quoted.value, ensure_ascii=False)))
     if prompt.observation:
         lines += ["", f"! {visible(prompt.observation)}"]
     lines.append("")
     for number, tool in enumerate(prompt.tools, 1):
-        lines.append(f"  {number}. {tool.name}: {tool.summary}")
+        lines.append(visible(f"  {number}. {tool.name}: {tool.summary}"))
     for name, text in prompt.unavailable.items():
-        lines.append(f"     {name}: not available yet: {text}")
+        lines.append(visible(f"     {name}: not available yet: {text}"))
     left = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in prompt.remaining.items())
     lines += ["", f"left: {left}"]
     return "\n".join(lines)
@@ -62,27 +66,24 @@ def _choose(prompt: Prompt) -> OfferedTool:
         answer = _read("choose a number or a name: ").strip()
         if answer in names:
             return names[answer]
-        if answer.isdigit() and 1 <= int(answer) <= len(prompt.tools):
-            return prompt.tools[int(answer) - 1]
-        _say(f"  there is no choice `{visible(answer)[:40]}`")
-
-
-def _fields(tool: OfferedTool) -> list[tuple[str, Any]]:
-    return list(tool.schema.get("properties", {}).items())
+        numbered = {str(number): tool for number, tool in enumerate(prompt.tools, 1)}
+        if answer in numbered:
+            return numbered[answer]
+        _say(f"  there is no choice `{one_line(answer, 40)}`")
 
 
 def _value(name: str, schema: Any, required: bool) -> Any:  # noqa: FBT001
     """What is typed for one argument: text as it is, anything else as JSON."""
     about = f" ({schema['description']})" if schema.get("description") else ""
     while True:
-        text = _read(f"  {name}{about}{'' if required else ' [optional]'}: ")
+        text = _read(visible(f"  {name}{about}{'' if required else ' [optional]'}: "))
         if not text and not required:
-            return None
+            return _LEFT_OUT
         if schema.get("type") == "string":
             return text
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             _say(f"  write a JSON {schema.get('type', 'value')}")
 
 
@@ -92,7 +93,10 @@ def _say(text: str) -> None:
 
 def _read(question: str) -> str:
     print(question, end="", file=sys.stderr, flush=True)  # noqa: T201
-    line = sys.stdin.readline()
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError:
+        raise UsageError("what was typed is no text", hint="check the encoding of the terminal") from None
     if not line:
         _say("")
         raise UsageError("nobody is there to choose", hint="run in a terminal, or name another model with --model")

@@ -21,6 +21,8 @@ SCHEMA_VERSION = 1
 
 MAX_TEXT = 8_000
 MAX_ARGUMENTS = 100_000  # characters of one call's arguments
+MAX_CALLS = 32  # of one reply; no machine allows that many
+_MAX_NAME = 200  # characters of the id or the name of a call
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,14 @@ class RawReply:
         return {
             "text": _recordable(self.text),
             "calls": [
-                {"id": _recordable(c.id), "name": _recordable(c.name), "arguments": _recordable_arguments(c.arguments)}
-                for c in self.calls
+                {
+                    "id": _recordable(c.id)[:_MAX_NAME],
+                    "name": _recordable(c.name)[:_MAX_NAME],
+                    "arguments": _recordable_arguments(c.arguments),
+                }
+                for c in self.calls[:MAX_CALLS]
             ],
-            "stop_reason": self.stop_reason,
+            "stop_reason": None if self.stop_reason is None else _recordable(self.stop_reason)[:_MAX_NAME],
         }
 
 
@@ -117,9 +123,11 @@ def decision_of(reply: RawReply) -> Decision | InvalidDecision:
     if reply.stop_reason in ("length", "max_tokens") and reply.calls:
         return InvalidDecision("truncated", "the reply was cut off before the call was complete")
     if not reply.calls:
-        if reply.text.strip():
+        if _recordable(reply.text).strip():
             return InvalidDecision("text_without_call", "a text decides nothing: propose one of the allowed calls")
         return InvalidDecision("empty", "nothing was proposed: propose one of the allowed calls")
+    if len(reply.calls) > MAX_CALLS:
+        return InvalidDecision("too_many_calls", f"more than {MAX_CALLS} calls were proposed at once")
     parsed: list[ToolCall] = []
     for call in reply.calls:
         found = _call(call)
@@ -138,7 +146,7 @@ def decision_of(reply: RawReply) -> Decision | InvalidDecision:
 
 def _call(call: RawCall) -> ToolCall | InvalidDecision:
     for what, value in (("id", call.id), ("name", call.name)):
-        if not isinstance(value, str) or not value or len(value) > 200 or not _is_writable(value):  # noqa: PLR2004
+        if not isinstance(value, str) or not value or len(value) > _MAX_NAME or not _is_writable(value):
             return InvalidDecision("malformed_call", f"a call has no usable {what}")
     arguments = _arguments(call.arguments)
     if isinstance(arguments, InvalidDecision):
@@ -206,6 +214,7 @@ def _request_approval(call: ToolCall) -> Decision | InvalidDecision:
         or not isinstance(tool, str)
         or not isinstance(args, Mapping)
         or not isinstance(reason, str)
+        or not reason.strip()
         or len(reason) > MAX_TEXT
     ):
         return InvalidDecision("malformed_arguments", "`request_approval` takes `tool`, `args` and `reason`")
@@ -221,7 +230,13 @@ def _is_writable(text: str) -> bool:
 
 
 def _recordable(text: object) -> str:
-    found = text if isinstance(text, str) else repr(text)
+    """A text that can be written, whatever was given."""
+    if text is None:
+        return ""
+    try:
+        found = text if isinstance(text, str) else repr(text)
+    except Exception:  # noqa: BLE001  nested without end, or an object that cannot say what it is
+        found = f"a {type(text).__name__} that cannot be shown"
     return found[:MAX_ARGUMENTS].encode("utf-8", "backslashreplace").decode()
 
 
@@ -233,7 +248,4 @@ def _recordable_arguments(arguments: object) -> Any:
             return arguments
     except (CanonicalError, RecursionError):
         pass
-    try:
-        return _recordable(repr(arguments))
-    except RecursionError:
-        return "nested too deeply to be kept"
+    return _recordable(arguments)

@@ -56,13 +56,37 @@ class Prompt:
     hash: str = ""
 
 
+#: more than any inference can spend, of tokens or of dollars; a larger number counts as this one
+MOST = 2**40
+
+
 @dataclass(frozen=True)
 class Spent:
-    """What one inference cost; what a provider does not say is estimated, never zero by default."""
+    """What one inference cost; what a provider does not say is estimated, never zero by default.
+
+    Whatever a provider claims, it never gives budget back: what is negative or no number counts as nothing.
+    """
 
     input_tokens: int
     output_tokens: int
     cost_usd: Decimal = Decimal(0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "input_tokens", int(_counted(self.input_tokens)))
+        object.__setattr__(self, "output_tokens", int(_counted(self.output_tokens)))
+        object.__setattr__(self, "cost_usd", _counted(self.cost_usd))
+
+
+def _counted(given: object) -> Decimal:
+    """A number between zero and `MOST`, whatever was given."""
+    match given:
+        case Decimal() | int():
+            found = Decimal(given)
+        case float():
+            found = Decimal(repr(given))  # 0.1, and not all that a float of 0.1 stands for
+        case _:
+            found = Decimal(0)
+    return min(found, Decimal(MOST)) if found.is_finite() and found > 0 else Decimal(0)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class ScriptedStep(Node):
     fail: Annotated[StrictInt, Field(ge=0)] = 0
     stop_reason: str | None = None
     tokens: Tokens = Tokens()
-    cost_usd: float = 0.0
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     @model_validator(mode="after")
     def _one(self) -> ScriptedStep:

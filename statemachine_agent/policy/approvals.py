@@ -55,7 +55,7 @@ def has_expired(approval: Approval, now: datetime) -> bool:
     try:
         expires = datetime.fromisoformat(approval.expires_at)
         return expires.tzinfo is None or now >= expires
-    except ValueError:
+    except (ValueError, TypeError):
         return True
 
 
@@ -79,6 +79,27 @@ def check_answerable(approval: Approval, now: datetime) -> None:
 
 def check_entitled(approval: Approval, identity: Identity, people: People, starter: str) -> str:
     """The role that this person would fill; NotEntitledError where there is none."""
+    check_may_answer(approval, identity, people, starter)
+    earlier = [str(answer["by"]) for answer in approval.answers]
+    needed = ", ".join(approval.roles)
+    if _assignment(approval.roles, earlier, people) is None:
+        raise NotEntitledError(
+            "somebody who said yes before no longer may: another yes does not help",
+            hint="reject the request, or let it expire",
+            reason="approver_not_entitled",
+        )
+    roles = _assignment(approval.roles, [*earlier, identity.id], people)
+    if roles is None:
+        raise NotEntitledError(
+            f"the role that `{one_line(identity.id, 60)}` could fill is filled",
+            hint=f"needed: {needed}",
+            reason="role_filled",
+        )
+    return roles[identity.id]
+
+
+def check_may_answer(approval: Approval, identity: Identity, people: People, starter: str) -> None:
+    """NotEntitledError unless this person has one of the roles, did not start the task, and has not answered yet."""
     person = people.people.get(identity.id)
     shown = one_line(identity.id, 60)
     if person is None:
@@ -102,12 +123,6 @@ def check_entitled(approval: Approval, identity: Identity, people: People, start
         raise NotEntitledError(
             f"`{shown}` has none of the roles {needed}", hint=f"ask somebody who is {needed}", reason="wrong_role"
         )
-    roles = _assignment(approval.roles, [*(str(a["by"]) for a in approval.answers), identity.id], people)
-    if roles is None:
-        raise NotEntitledError(
-            f"the role that `{shown}` could fill is filled", hint=f"needed: {needed}", reason="role_filled"
-        )
-    return roles[identity.id]
 
 
 def approve(approval: Approval, identity: Identity, people: People, starter: str, now: datetime) -> Approval:
@@ -123,9 +138,9 @@ def approve(approval: Approval, identity: Identity, people: People, starter: str
 
 
 def reject(approval: Approval, identity: Identity, people: People, starter: str, now: datetime) -> Approval:
-    """The request with this no: one is enough."""
+    """The request with this no: one is enough, also of somebody whose role another one has filled."""
     check_answerable(approval, now)
-    check_entitled(approval, identity, people, starter)
+    check_may_answer(approval, identity, people, starter)
     return replace(approval, status=ApprovalStatus.REJECTED)
 
 
@@ -140,7 +155,8 @@ def uncovered(approval: Approval | None, action: Action, people: People, starter
     if has_expired(approval, now):
         return "approval_expired"
     by = [str(answer["by"]) for answer in approval.answers]
-    if starter in by or len(set(by)) != len(approval.roles) or _assignment(approval.roles, by, people) is None:
+    everybody = bool(by) and len(by) == len(set(by)) == len(approval.roles)
+    if not everybody or starter in by or _assignment(approval.roles, by, people) is None:
         return "approver_not_entitled"
     return None
 

@@ -1,18 +1,29 @@
 """Identities: who somebody is, and how that was established. `--as` and `--actor` only say who one claims to be.
 
-It must not know what the person wants.
+A token is `sma1.<id>.<expiry>.<signature>`: the id in URL-safe base64, the expiry in seconds since 1970, and the
+HMAC-SHA256 over what stands before it. Whoever has the key can be anybody, so it lies in a variable that the workers'
+tools cannot read. It must not know what the person wants.
 """
 
 from __future__ import annotations
 
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from statemachine_agent.definition.people import People
 from statemachine_agent.environment import Environment
-from statemachine_agent.errors import RefusedError
+from statemachine_agent.errors import RefusedError, SettingsError, UsageError
 from statemachine_agent.text import did_you_mean, one_line
+
+_VERSION = "sma1"
+_LONGEST_ID = 200
+_LONGEST_TOKEN = 2000
+#: characters of a key, at least
+SHORTEST_KEY = 32
 
 
 @dataclass(frozen=True)
@@ -23,22 +34,80 @@ class Identity:
     established: str
 
 
-def establish(claim: str | None, how: str, environment: Environment) -> Identity:
-    """The identity behind `claim` under the setting `how`; RefusedError where it is not who was claimed."""
-    if how == "asserted":
-        if not claim:
-            raise RefusedError("nobody was named", hint="say who with --as or --actor", reason="no_identity")
-        return Identity(claim, "asserted")
-    if how == "os":
-        user = environment.user()
-        if claim not in (None, user):
-            raise RefusedError(
-                f"you are `{user}` here, not `{one_line(claim or '', 60)}`",
-                hint='identities are established by the operating system (`identity = "os"` in the settings)',
-                reason="wrong_identity",
-            )
-        return Identity(user, "os")
-    raise RefusedError(f"identities cannot be established by `{how}`", hint="set `identity` to os or asserted")
+def establish(
+    claim: str | None, how: str, environment: Environment, *, token: str | None = None, key: str | None = None
+) -> Identity:
+    """The identity behind `claim` under the setting `how`; RefusedError where it is not who was claimed.
+
+    `token` and `key` are for `how = "token"`: what the person shows, and what it must be signed with.
+    """
+    match how:
+        case "asserted":
+            if not claim:
+                raise RefusedError("nobody was named", hint="say who with --as or --actor", reason="no_identity")
+            return Identity(claim, "asserted")
+        case "os":
+            return _same(claim, Identity(environment.user(), "os"), "by the operating system")
+        case "token":
+            return _same(claim, Identity(_holder(token, key, environment.now()), "token"), "by a token")
+    raise RefusedError(f"identities cannot be established by `{how}`", hint="set `identity` to os, token or asserted")
+
+
+def _same(claim: str | None, identity: Identity, how: str) -> Identity:
+    if claim not in (None, identity.id):
+        raise RefusedError(
+            f"you are `{one_line(identity.id, 60)}` here, not `{one_line(claim or '', 60)}`",
+            hint=f'identities are established {how} (`identity = "{identity.established}"` in the settings)',
+            reason="wrong_identity",
+        )
+    return identity
+
+
+# ---------------------------------------------------------------- tokens
+
+
+def mint(person: str, key: str, expires: datetime) -> str:
+    """A token that shows `person` until `expires`; SettingsError where the key is too short to sign with."""
+    if not 0 < len(person) <= _LONGEST_ID:
+        raise RefusedError("nobody was named", hint=f"an id has 1 to {_LONGEST_ID} characters", reason="no_identity")
+    if expires.tzinfo is None:
+        raise UsageError("the expiry of a token names no zone", hint="write it with Z, or another offset")
+    name = urlsafe_b64encode(person.encode()).decode().rstrip("=")
+    text = f"{_VERSION}.{name}.{int(expires.timestamp())}"
+    return f"{text}.{_signature(text, key)}"
+
+
+def _holder(token: str | None, key: str | None, now: datetime) -> str:
+    """Who shows this token; RefusedError for one that was not signed with `key`, or whose time is over."""
+    if not token:
+        raise RefusedError("no token was shown", hint="ask whoever runs this for one", reason="no_identity")
+    text, _, signature = token[:_LONGEST_TOKEN].rpartition(".")
+    right = _signature(text, key or "")
+    # In constant time: how long it takes must not tell how much of a guess was right.
+    if not hmac.compare_digest(signature.encode(errors="replace"), right.encode()):
+        raise _invalid()
+    version, name, expiry = text.split(".")  # signed by us, so it has this form
+    if version != _VERSION:
+        raise _invalid()
+    if now.timestamp() >= int(expiry):
+        raise RefusedError("the token has expired", hint="ask for a new one", reason="token_expired")
+    return urlsafe_b64decode(name + "=" * (-len(name) % 4)).decode()
+
+
+def _signature(text: str, key: str) -> str:
+    if len(key) < SHORTEST_KEY:
+        raise SettingsError(
+            f"the key of tokens has fewer than {SHORTEST_KEY} characters",
+            hint="put 32 random bytes, written as text, into the variable that holds it",
+        )
+    return hmac.digest(key.encode(errors="replace"), text.encode(errors="replace"), "sha256").hex()
+
+
+def _invalid() -> RefusedError:
+    return RefusedError("the token is not valid here", hint="ask for a new one", reason="token_invalid")
+
+
+# ---------------------------------------------------------------- what an identity may do
 
 
 def actor_of(people: People, identity: Identity) -> dict[str, Any]:

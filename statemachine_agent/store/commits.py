@@ -20,6 +20,9 @@ from statemachine_agent.store.port import KeyTakenError
 from statemachine_agent.store.schema import ROW_BITS
 from statemachine_agent.times import time_text
 
+#: from this row on only commits are written: whoever tries to answer without end does not stop the task
+_NOTES_END = (1 << ROW_BITS) - (1 << 16)
+
 
 @dataclass
 class _Log:
@@ -88,6 +91,8 @@ def note(connection: sqlite3.Connection, task_no: int, rows: Iterable[Row]) -> N
     found = connection.execute("SELECT version, row, chain FROM task WHERE no = ?", (task_no,)).fetchone()
     if found is None:
         raise UnknownTaskError
+    if found["row"] >= _NOTES_END:
+        raise StoreError("too much was noted about this task", hint="its own work still goes on", reason="history_full")
     log = _Log(connection, task_no, found["version"], found["row"], found["chain"])
     for row in rows:
         log.append(row.table, columns_of(connection, row))

@@ -67,9 +67,10 @@ class HttpBinding:
 
         prepared.extensions["trace"] = trace
         room = max(ROOM, manifest.max_bytes)
+        client = self._client(httpx, manifest)  # the first one takes a while to make, which is not the service's time
         try:
             async with self._environment.timeout(timeout):
-                response = await self._client(httpx, manifest).send(prepared, stream=True)
+                response = await client.send(prepared, stream=True)
                 try:
                     body, whole = await _body(response, room)
                 finally:

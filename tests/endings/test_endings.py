@@ -480,3 +480,12 @@ def test_crashing(tmp_path: Path) -> None:
 
     end = run_world(tmp_path, body, LOOK_STEP)
     assert (end.head.status, end.head.reason) == ("FAILED", "crashing")
+
+
+def test_a_number_that_is_whole_is_still_a_number(tmp_path: Path) -> None:
+    """2.0 is stored as 2; a guard that computes with it computes with floats."""
+    look = LOOK.replace("good: {type: boolean}", "good: {type: boolean}\n  weight: {type: number}")
+    machine = MACHINE.replace("good: evidence.look.good", "good: evidence.look.weight * 1.5 + 0.5 >= 3.5")
+    answer = {"good": True, "weight": 2.0}
+    end = ends(tmp_path, LOOK_STEP, act_step(), machine=machine, texts=(look, ACT, FIND), look=[answer])
+    assert end.head.status == "SUCCEEDED", end.head.output

@@ -40,7 +40,7 @@ def test_a_manifest_that_does_not_load_is_blamed_alone(name: str, fault: str) ->
 def test_people_that_do_not_load_are_blamed_alone() -> None:
     catalogue = catalogue_of(people=PEOPLE.replace("roles", "rolls"))
     assert {f.file for f in catalogue.report.faults} == {"people.yaml"}
-    with pytest.raises(FaultyDefinitionError, match="people.yaml"):
+    with pytest.raises(FaultyDefinitionError, match=r"people\.yaml"):
         compile_machine(catalogue, "m")
 
 

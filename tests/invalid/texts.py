@@ -27,7 +27,10 @@ states:
       finish: SUCCEEDED
   B: {route: [{when: approval_required, goto: C}, {when: many, goto: C}, {goto: D}]}
   C: {approval: {of: make, by: boss, expires: 1h}, then: {approved: D, rejected: DENIED, expired: FAILED}}
-  D: {call: make, with: proposal, then: {ok: [{when: made, confirms: make, goto: F}, {goto: F}], failed: FAILED, blocked: FAILED, unknown: E}}
+  D:
+    call: make
+    with: proposal
+    then: {ok: [{when: made, confirms: make, goto: F}, {goto: F}], failed: FAILED, blocked: FAILED, unknown: E}
   E: {reconcile: make, then: {found: F, absent: D, failed: FAILED}}
   F: {call: look, with: {id: effects.make.key}, then: {ok: A, failed: FAILED}}
 """
@@ -62,5 +65,6 @@ BROKEN_TOOLS: dict[str, Callable[[str], str]] = {
     "effect": lambda text: text.replace("effect: ", "effect: un"),
     "binding": lambda text: text.replace("a:b", "a-b"),
     "version": lambda text: text.replace("version: 1", "version: one"),
+    "name": lambda text: text.replace("tool: ", "tool: The "),
     "empty": lambda _text: "",
 }

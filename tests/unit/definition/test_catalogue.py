@@ -53,13 +53,13 @@ def test_an_unknown_machine_is_a_usage_error_with_the_nearest_name() -> None:
 
 def test_a_machine_that_cannot_be_read_at_all_is_found_by_the_name_of_its_file() -> None:
     catalogue = Catalogue.build([Source("machines/lost.yaml", "machine: [\n")], [])
-    with pytest.raises(FaultyDefinitionError, match="lost.yaml:1:11"):
+    with pytest.raises(FaultyDefinitionError, match=r"lost\.yaml:1:11"):
         catalogue.machine("lost")
 
 
 def test_two_machines_of_one_name_are_both_refused() -> None:
     catalogue = Catalogue.build([Source("a.yaml", MACHINE), Source("b.yaml", MACHINE)], [])
-    with pytest.raises(FaultyDefinitionError, match="b.yaml:1:10: the machine `m` is there already"):
+    with pytest.raises(FaultyDefinitionError, match=r"b\.yaml:1:10: the machine `m` is there already"):
         catalogue.machine("m")
 
 

@@ -55,7 +55,7 @@ def test_the_schema_is_closed_complete_and_bounded() -> None:
         ({"note": None}, False),
     ],
 )
-def test_the_schema_means_what_the_manifest_says(change: dict[str, object], fits: bool) -> None:  # noqa: FBT001
+def test_the_schema_means_what_the_manifest_says(change: dict[str, object], fits: bool) -> None:
     assert is_valid(GOOD | change) is fits
 
 

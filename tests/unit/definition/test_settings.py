@@ -88,7 +88,7 @@ def test_what_cannot_be_used_is_refused_with_advice(tmp_path: Path, text: str, m
 
 def test_a_bad_value_of_a_variable_is_blamed_on_the_variable(tmp_path: Path) -> None:
     write(tmp_path / "statemachine-agent.toml", 'identity = "os"\n')
-    with pytest.raises(SettingsError, match="^SMA_IDENTITY: `identity`: `x` is not one of"):
+    with pytest.raises(SettingsError, match=r"^SMA_IDENTITY: `identity`: `x` is not one of"):
         load_project(tmp_path, {"SMA_IDENTITY": "x"})
 
 

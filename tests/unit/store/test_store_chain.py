@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from unit.store.making import USAGE, begun, call, committed, decision, full_step, on_loop, step
 
+from statemachine_agent.errors import StoreError
 from statemachine_agent.records import ApprovalRow, EffectRow, EffectStatus, NoteRow, Status, TransitionRow
 from statemachine_agent.store import codec, payloads
 from statemachine_agent.store.schema import ROW_BITS
@@ -132,9 +133,9 @@ def test_changing_any_column_of_any_row_breaks_the_chain_there(opened: sqlite3.C
 
 def test_taking_out_or_moving_a_row_is_seen(opened: sqlite3.Connection) -> None:
     for table, row in rows_of(opened, 1):
-        for change in ("DELETE FROM {} WHERE key = ?", f"UPDATE {{}} SET key = {99 << ROW_BITS} WHERE key = ?"):
+        for change in (f"DELETE FROM {table}", f"UPDATE {table} SET key = {99 << ROW_BITS}"):  # noqa: S608
             opened.execute("SAVEPOINT change")
-            opened.execute(change.format(table), (row["key"],))
+            opened.execute(f"{change} WHERE key = ?", (row["key"],))
             assert first_fault(opened) is not None, (table, change)
             opened.execute("ROLLBACK TO change")
 
@@ -211,6 +212,17 @@ async def test_a_history_that_is_full_is_said_and_not_written(tmp_path: Path) ->
     with SqliteStore(tmp_path / "tasks.db") as store:
         task, lease = await begun(store)
         await store._write(lambda c: c.execute("UPDATE task SET row = ?", ((1 << ROW_BITS) - 2,)))
-        with pytest.raises(Exception, match="the task's history is full"):
+        with pytest.raises(StoreError, match="the task's history is full"):
             await store.commit(step(task, NoteRow("one")), lease)
         await store.commit(step(task), lease)  # the last row there is room for
+
+
+@on_loop
+async def test_notes_leave_the_last_rows_to_the_task_itself(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        await store._write(lambda c: c.execute("UPDATE task SET row = ?", ((1 << ROW_BITS) - (1 << 16) - 1,)))
+        await store.note(task.task.no, [NoteRow("refused", "mallory")])
+        with pytest.raises(StoreError, match="too much was noted about this task"):
+            await store.note(task.task.no, [NoteRow("refused", "mallory")])
+        await store.commit(step(task, NoteRow("work")), lease)

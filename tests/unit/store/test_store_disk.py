@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from contextlib import closing
 from pathlib import Path
@@ -50,6 +51,10 @@ async def test_a_full_disk_is_named_and_everybody_who_waited_is_told(tmp_path: P
     checked(path).close()
 
 
+def sizes_of(folder: Path) -> dict[str, int]:
+    return {p.name: p.stat().st_size for p in folder.iterdir()}
+
+
 def used(store: SqliteStore) -> int:
     """Bytes of the store, what is still in the log included."""
     store._submit(lambda c: c.execute("SELECT 1").fetchone()).result()
@@ -70,7 +75,7 @@ async def test_bytes_of_a_step_do_not_depend_on_how_long_the_task_is(tmp_path: P
             task = type(task)(task.task, transaction.head)
             if number % 100 == 0:
                 sizes.append(used(store))
-    first, _, last = (b - a for a, b in zip(sizes, sizes[1:], strict=False))
+    first, _, last = (b - a for a, b in itertools.pairwise(sizes))
     print(f"bytes a step: the first hundred {first / 100:.0f}, the last {last / 100:.0f}")
     assert last < first * 1.1
     assert last / 100 < 4096
@@ -78,8 +83,7 @@ async def test_bytes_of_a_step_do_not_depend_on_how_long_the_task_is(tmp_path: P
 
 @on_loop
 async def test_two_hundred_steps_of_ten_kilobytes_stay_small(tmp_path: Path) -> None:
-    path = tmp_path / "tasks.db"
-    with SqliteStore(path) as store:
+    with SqliteStore(tmp_path / "tasks.db") as store:
         task, lease = await begun(store)
         for number in range(1, 201):
             payload = {
@@ -89,7 +93,7 @@ async def test_two_hundred_steps_of_ten_kilobytes_stay_small(tmp_path: Path) -> 
             transaction = step(task, EvidenceRow(evidence(number, payload)))
             await store.commit(transaction, lease)
             task = type(task)(task.task, transaction.head)
-    assert sum(p.stat().st_size for p in tmp_path.iterdir()) < 6_000_000  # asks.md E4
+    assert sum(sizes_of(tmp_path).values()) < 6_000_000
 
 
 @on_loop
@@ -97,5 +101,5 @@ async def test_the_log_beside_the_file_does_not_grow_without_end(tmp_path: Path)
     with SqliteStore(tmp_path / "tasks.db") as store:
         for number in range(400):
             await store.create(new_task(f"task-{number}", input={"n": number, "text": "x" * 200}))
-        assert (tmp_path / "tasks.db-wal").stat().st_size < 8_000_000
-    assert [p.name for p in tmp_path.iterdir()] == ["tasks.db"]  # the last one out puts everything away
+        assert sizes_of(tmp_path)["tasks.db-wal"] < 8_000_000
+    assert list(sizes_of(tmp_path)) == ["tasks.db"]  # the last one out puts everything away

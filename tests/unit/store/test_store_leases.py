@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,25 +123,37 @@ async def test_claims_and_heartbeats_raise_no_version(tmp_path: Path) -> None:
         assert len(await store.history("task-1")) == 2
 
 
-@on_loop
-async def test_an_owner_that_was_killed_is_replaced_at_once(tmp_path: Path) -> None:
+@contextmanager
+def another_process() -> Iterator[tuple[ProcessIdentity, Callable[[], None]]]:
+    """A process that lives, and what kills it: dead, and not yet buried."""
     child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdin is not None and child.stdout is not None
-    with SqliteStore(tmp_path / "tasks.db") as store, child.stdout, child.stdin:
-        host, pid, started = child.stdout.readline().rstrip("\n").split("\t")
-        worker = ProcessIdentity(host, int(pid), started)
-        task = await store.create(new_task())
-        old = await store.claim("task-1", worker, 100 * HOUR)
-        me = Environment().process()
-        with pytest.raises(TaskHeldError, match=f"by process {pid}"):  # it lives
-            await store.claim("task-1", me, HOUR)
+
+    def kill() -> None:
         child.kill()
-        if hasattr(os, "waitid"):  # dead, and not yet buried: a zombie works no more
+        if hasattr(os, "waitid"):
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         else:
             child.wait()
-        mine = await store.claim("task-1", me, HOUR)
-        child.wait()
+
+    try:
+        host, pid, started = child.stdout.readline().rstrip("\n").split("\t")
+        yield ProcessIdentity(host, int(pid), started), kill
+    finally:
+        child.kill()
+        child.communicate()
+
+
+@on_loop
+async def test_an_owner_that_was_killed_is_replaced_at_once(tmp_path: Path) -> None:
+    me = Environment().process()
+    with SqliteStore(tmp_path / "tasks.db") as store, another_process() as (worker, kill):
+        task = await store.create(new_task())
+        old = await store.claim("task-1", worker, 100 * HOUR)
+        with pytest.raises(TaskHeldError, match=f"by process {worker.pid}"):  # it lives
+            await store.claim("task-1", me, HOUR)
+        kill()
+        mine = await store.claim("task-1", me, HOUR)  # a zombie works no more
         assert (mine.token, mine.reclaims) == (2, 1)
         with pytest.raises(LeaseLostError):
             await store.commit(step(task), old)

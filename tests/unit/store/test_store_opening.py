@@ -49,6 +49,10 @@ def test_a_relative_path_is_one_below_the_current_folder(tmp_path: Path, monkeyp
         assert (tmp_path / "tasks.db").is_file()
 
 
+def modes(folder: Path, name: str) -> dict[str, int]:
+    return {p.name: stat.S_IMODE(p.stat().st_mode) for p in folder.glob(f"{name}*")}
+
+
 @on_loop
 async def test_only_the_owner_may_read_it_whatever_the_umask(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch(mode=0o666)
@@ -57,7 +61,7 @@ async def test_only_the_owner_may_read_it_whatever_the_umask(tmp_path: Path) -> 
         for name in ("tasks.db", "empty.db"):
             with SqliteStore(tmp_path / name) as store:
                 await store.create(new_task())
-                files = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.glob(f"{name}*")}
+                files = modes(tmp_path, name)
             assert set(files) == {name, f"{name}-wal", f"{name}-shm"}
             assert set(files.values()) == {0o600}
     finally:
@@ -103,7 +107,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     refuses(tmp_path, "is a folder")
     (tmp_path / "file").write_text("x")
     refuses(tmp_path / "file" / "tasks.db", "cannot be created: (Not a directory|File exists)")
-    os.symlink(tmp_path / "loop", tmp_path / "loop")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for name, problem in (("n" * 300, "cannot be opened: File name too long"), ("loop", "cannot be")):
         with pytest.raises(StoreError, match=problem):
             SqliteStore(tmp_path / name)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.store.making import approval, begun, committed, effect, evidence, on_loop
+from unit.store.making import approval, begun, committed, decision, effect, evidence, on_loop, step
 
 from statemachine_agent.canonical import canonical, digest
-from statemachine_agent.errors import StoreError
+from statemachine_agent.errors import CanonicalError, StoreError
 from statemachine_agent.records import EffectStatus, EvidenceRow
 from statemachine_agent.store.sqlite import SqliteStore
 
@@ -134,3 +135,36 @@ async def test_more_payloads_than_one_question_can_name_are_read(tmp_path: Path)
         task, lease = await begun(store)
         task = await committed(store, task, lease, *rows)
         assert [e.payload["n"] for e in task.evidence] == list(range(1, 1202))
+
+
+@pytest.mark.parametrize(
+    ("payload", "where"),
+    [
+        ({"a": {"b": [1, {"c": object()}]}}, r"a\.b\[1\]\.c is a object"),
+        ({"a": {"b": [float("nan")]}}, r"a\.b\[0\] is nan"),
+        ({"a": {"b": {"c": "\ud800"}}}, r"a\.b\.c holds a lone surrogate"),
+        ({"a": {1: 2}}, r"a has the key 1, which is not text"),
+    ],
+)
+@on_loop
+async def test_a_value_that_cannot_be_stored_is_named_by_its_path_and_nothing_is_written(
+    tmp_path: Path, payload: object, where: str
+) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        before = await store.history("task-1")
+        row = EvidenceRow(replace(evidence(1, {}), payload=payload))
+        with pytest.raises(CanonicalError, match=where):
+            await store.commit(step(task, decision(), row), lease)
+        assert await store.history("task-1") == before
+        await store.commit(step(task), lease)
+
+
+@on_loop
+async def test_a_number_that_the_database_cannot_hold_is_refused_and_the_store_goes_on(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        with pytest.raises(StoreError, match="too large"):
+            await store.commit(step(task, decision(input_tokens=10**30)), lease)
+        assert await store.load("task-1") == task
+        await store.commit(step(task), lease)

@@ -84,6 +84,7 @@ async def test_a_reader_sees_only_committed_states_while_another_process_writes(
             reader.say()
             for number in range(1, 41):
                 assert await asyncio.to_thread(reader.hear) == "25 more"
+                reader.say()
                 task = await committed(store, task, lease, *full_step(number, {"n": number}))
             *faults, last = reader.result()
     assert faults == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from unit.store.making import (
     step,
 )
 
-from statemachine_agent.errors import CanonicalError, StoreError, UnknownTaskError
+from statemachine_agent.errors import StoreError, UnknownTaskError
 from statemachine_agent.records import (
     ApprovalRow,
     ApprovalStatus,
@@ -218,39 +217,6 @@ async def test_texts_of_every_kind_come_back_as_they_were(tmp_path: Path) -> Non
         )
         row = next(r for r in await store.history("task-1") if r["table"] == "call")
         assert (task.head.output, row["detail"], row["args"]) == (text, text, {text: text})
-
-
-@pytest.mark.parametrize(
-    ("payload", "where"),
-    [
-        ({"a": {"b": [1, {"c": object()}]}}, r"a\.b\[1\]\.c is a object"),
-        ({"a": {"b": [float("nan")]}}, r"a\.b\[0\] is nan"),
-        ({"a": {"b": {"c": "\ud800"}}}, r"a\.b\.c holds a lone surrogate"),
-        ({"a": {1: 2}}, r"a has the key 1, which is not text"),
-    ],
-)
-@on_loop
-async def test_a_value_that_cannot_be_stored_is_named_by_its_path_and_nothing_is_written(
-    tmp_path: Path, payload: object, where: str
-) -> None:
-    with SqliteStore(tmp_path / "tasks.db") as store:
-        task, lease = await begun(store)
-        before = await store.history("task-1")
-        row = EvidenceRow(replace(evidence(1, {}), payload=payload))
-        with pytest.raises(CanonicalError, match=where):
-            await store.commit(step(task, decision(), row), lease)
-        assert await store.history("task-1") == before
-        await store.commit(step(task), lease)
-
-
-@on_loop
-async def test_a_number_that_the_database_cannot_hold_is_refused_and_the_store_goes_on(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / "tasks.db") as store:
-        task, lease = await begun(store)
-        with pytest.raises(StoreError, match="too large"):
-            await store.commit(step(task, decision(input_tokens=10**30)), lease)
-        assert await store.load("task-1") == task
-        await store.commit(step(task), lease)
 
 
 @on_loop

@@ -124,8 +124,9 @@ async def read(path: str, name: str, count: str) -> list[str]:
     newest = -1
     with SqliteStore(path, create=False) as store:
         for number in range(int(count)):
-            if number % 25 == 0:
+            if number % 25 == 0:  # both go on together
                 say("25 more")
+                await asyncio.to_thread(sys.stdin.readline)
             task = await store.load(name)
             if task.head.version < newest:
                 faults.append(f"version {task.head.version} after {newest}")

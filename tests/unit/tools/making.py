@@ -60,7 +60,7 @@ def shipped() -> Mapping[str, ToolManifest]:
     return {name: file.manifest for name, file in catalogue.tools.items()}
 
 
-def hasty(name: str, seconds: float = 0.1) -> ToolManifest:
+def hasty(name: str, seconds: float = 0.3) -> ToolManifest:
     """A shipped manifest with another timeout."""
     return shipped()[name].model_copy(update={"timeout": timedelta(seconds=seconds)})
 
@@ -191,7 +191,9 @@ async def answering(
     finally:
         forever.set()
         server.close()
-        await asyncio.wait([task for task in open_ if task] or [asyncio.ensure_future(asyncio.sleep(0))], timeout=5)
+        for _ in range(10):  # a connection that was just accepted comes to `serve` in a few turns of the loop
+            await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.gather(*(task for task in open_ if task)), 5)
 
 
 def free_port() -> int:

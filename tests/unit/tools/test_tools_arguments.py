@@ -113,7 +113,7 @@ def test_nesting_without_end_is_a_fault(depth: int) -> None:
     assert "nested deeper" in found
 
 
-@pytest.mark.parametrize("written", [2000, 2000.0, 2e3])
+@pytest.mark.parametrize("written", [2000, 2000.0])
 def test_a_whole_number_becomes_an_integer(written: float) -> None:
     found, faults = checked_arguments(REFUND, {**GOOD, "amount_inr": written})
     assert faults == [] and found == GOOD

@@ -62,9 +62,9 @@ async def test_a_read_that_fails_twice_succeeds_at_the_third_try(urls: dict[str,
 
 @on_loop
 async def test_slowness_is_a_timeout_and_tried_again(urls: dict[str, str]) -> None:
-    control.set_fault(urls["PAYMENTS_URL"], "slow", seconds=0.5, on="read")
+    control.set_fault(urls["PAYMENTS_URL"], "slow", seconds=1.0, on="read")
     attempts = await attempts_of(hasty("lookup_order"), {"order_id": "8472"}, reach(urls))
-    assert attempts[0].outcome == Failed("timeout", "no answer within 0.1 s", retryable=True)
+    assert attempts[0].outcome == Failed("timeout", "no answer within 0.3 s", retryable=True)
     assert isinstance(attempts[1].outcome, Ok)
 
 

@@ -1,0 +1,72 @@
+"""The compiled class of python-statemachine: nothing in it but guarded transitions."""
+
+from __future__ import annotations
+
+import pytest
+from unit.chart.charts import machine, refund
+
+from statemachine_agent.chart.compile import CompiledMachine
+
+MACHINES = [
+    refund(),
+    machine(
+        "  A: {choose: {look: [{when: a, goto: A}], make: [{unless: proposed, refuse: no}, {goto: B}], finish: SUCCEEDED},"
+        " then: [{when: [b, c], goto: C}]}\n"
+        "  B: {call: make, with: proposal, then: {ok: C, failed: FAILED, blocked: FAILED, unknown: D}}\n"
+        "  C: {wait: {for: 5s, at_most: 2}, then: {elapsed: A, exhausted: FAILED}}\n"
+        "  D: {reconcile: make, then: {found: C, absent: B, failed: FAILED}}\n",
+        "[a, d]",
+        "at_most: {make: 2}\n",
+    ),
+]
+
+
+def transitions(compiled: CompiledMachine) -> list:
+    """All of them but the way into the first state, which is taken only where nothing was restored."""
+    chart = compiled.chart._library.chart
+    found = [t for state in chart.states_map.values() for t in state.transitions]
+    initial = [t for t in found if t.initial]
+    assert [t.target.id for t in initial] == [compiled.definition.initial]
+    return [t for t in found if not t.initial]
+
+
+@pytest.mark.parametrize("compiled", MACHINES, ids=lambda m: m.name)
+def test_the_flags_are_strict(compiled: CompiledMachine) -> None:
+    """With the library's defaults an illegal event is ignored, and an error in a guard is taken for false."""
+    chart = compiled.chart._library.chart
+    assert chart.allow_event_without_transition is False
+    assert chart.catch_errors_as_events is False
+
+
+@pytest.mark.parametrize("compiled", MACHINES, ids=lambda m: m.name)
+def test_there_is_no_transition_without_an_event(compiled: CompiledMachine) -> None:
+    found = transitions(compiled)
+    assert len(found) == len(compiled.chart.transitions)
+    assert [t for t in found if not str(t.event)] == []
+    assert {str(t.event) for t in found} == {t.event for t in compiled.chart.transitions}
+
+
+@pytest.mark.parametrize("compiled", MACHINES, ids=lambda m: m.name)
+def test_nothing_is_called_but_guards(compiled: CompiledMachine) -> None:
+    """No action, validator or hook of a transition or a state; what the library adds by convention finds nothing."""
+    for one in transitions(compiled):
+        own = [spec for spec in one._specs if not spec.is_convention]
+        assert {spec.group.name for spec in own} == {"COND"}, one
+    for state in compiled.chart._library.chart.states_map.values():
+        assert [spec for spec in state._specs if not spec.is_convention] == [], state
+    facade = compiled.chart._library._facade(("working", compiled.definition.initial), bool)
+    names = {name for name in dir(facade) if not name.startswith("__")} - {"ask", "state", "taken"}
+    assert all(name.startswith(("guard_", "row_")) for name in names)
+
+
+@pytest.mark.parametrize("compiled", MACHINES, ids=lambda m: m.name)
+def test_the_library_has_the_states_of_the_file_and_the_ends_that_are_reached(compiled: CompiledMachine) -> None:
+    ends = {t.target for t in compiled.chart.transitions} - {None} - set(compiled.definition.states)
+    assert set(compiled.chart._library.chart.states_map) == {"working", *compiled.definition.states, *ends}
+
+
+def test_there_is_no_listener_and_no_delay() -> None:
+    compiled = MACHINES[0]
+    chart = compiled.chart._library.chart
+    facade = compiled.chart._library._facade(("working", "INVESTIGATING"), bool)
+    assert len(chart(facade)._listeners) == 0
