@@ -18,6 +18,7 @@ from statemachine_agent.definition.document import Source
 from statemachine_agent.definition.faults import FaultyDefinitionError
 from statemachine_agent.definition.machine import ApprovalState, ChooseState, MachineDefinition, State
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.schema import has_numbers
 from statemachine_agent.guards.check import check_expressions
 from statemachine_agent.guards.evaluate import reads_call
 
