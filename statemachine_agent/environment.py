@@ -122,10 +122,12 @@ class Environment:
 
 
 def _host() -> str:
-    boot = ""
+    """The host, this boot of it, and the name space in which its process numbers count (a container has its own)."""
+    parts = [socket.gethostname()]
     with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
-    return f"{socket.gethostname()}/{boot}" if boot else socket.gethostname()
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8])
+        parts.append(str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]"))
+    return "/".join(parts)
 
 
 def _started(pid: int) -> str | None:

@@ -1,4 +1,4 @@
-"""`config`: the settings in force, and where they come from. Values of variables are shown only as set or not."""
+"""`config` and `token`: the settings in force, and tokens where they establish identities. No secret is ever shown."""
 
 from __future__ import annotations
 
@@ -26,4 +26,27 @@ def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
     for name, value in values.items():
         shown = ", ".join(map(str, value)) if isinstance(value, (tuple, list)) else value
         say(f"  {name} = {shown}")
+    return 0
+
+
+@click.command()
+@click.argument("person")
+@click.option("--lasts", default="8h", show_default=True, help="For how long it is good: 30m, 8h, 7d.")
+@click.pass_context
+def token(context: click.Context, person: str, lasts: str) -> int:
+    """Make a token by which PERSON is known, where `identity = "token"`; they put it into SMA_TOKEN."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from statemachine_agent.definition.node import Duration
+    from statemachine_agent.environment import Environment
+    from statemachine_agent.errors import UsageError
+    from statemachine_agent.policy.identity import mint
+
+    project = project_of(context)
+    try:
+        duration = TypeAdapter(Duration).validate_python(lasts)
+    except ValidationError:
+        raise UsageError(f"`{lasts}` is not a duration", hint="write 30m, 8h or 7d") from None
+    key = project.environ.get(project.settings.identity_key, "")
+    say(mint(person, key, Environment().now() + duration))
     return 0

@@ -36,6 +36,7 @@ COMMANDS = {
     "resolve": "effects",
     "sandbox": "sandbox",
     "config": "config",
+    "token": "config",
 }
 
 

@@ -90,7 +90,9 @@ def identity_of(project: Project, claim: str | None) -> Identity:
     """Who is at the command line, established as the settings say."""
     from statemachine_agent.policy.identity import establish
 
-    return establish(claim, project.settings.identity, Environment())
+    environ = project.environ
+    key = environ.get(project.settings.identity_key)
+    return establish(claim, project.settings.identity, Environment(), token=environ.get("SMA_TOKEN"), key=key)
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:

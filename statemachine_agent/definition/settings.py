@@ -45,6 +45,8 @@ class Settings(Node):
     model: str = "ask"
     #: how an identity is established: by the operating system, by a token, or merely asserted (demo only)
     identity: Literal["os", "token", "asserted"] = "os"
+    #: with `token`: the variable that holds the key which tokens are signed with
+    identity_key: str = "SMA_IDENTITY_KEY"
     #: names for `${…}` in manifests, each with its value unless the environment has one
     variables: Mapping[Annotated[str, BeforeValidator(_variable)], str] = Field(default_factory=dict)
     #: hosts that HTTP tools may reach: `name` or `name:port`

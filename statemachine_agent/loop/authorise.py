@@ -5,6 +5,8 @@ It reads nothing that the model wrote but checked arguments. It must not run any
 
 from __future__ import annotations
 
+from statemachine_agent.chart.compile import CompiledMachine
+from statemachine_agent.definition.machine import ApprovalState
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.errors import GuardError
 from statemachine_agent.loop.context import Event
@@ -12,7 +14,7 @@ from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Finding,
 from statemachine_agent.loop.view import live_actor
 from statemachine_agent.models.decision import RequestApproval
 from statemachine_agent.policy import approvals
-from statemachine_agent.policy.ruling import Deny, RequireApproval, Ruling, rule
+from statemachine_agent.policy.ruling import Deny, RequireApproval, Ruling, rule, united
 
 
 def authorise(checked: CheckedCall) -> AuthorisedCall:
@@ -64,8 +66,8 @@ def _covered(checked: CheckedCall, ruling: Ruling) -> AuthorisedCall:
     context = observation.context
     starter = str(observation.checkpoint.task.actor["id"])
     why = approvals.uncovered(approval, action, context.people, starter, context.environment.now())
-    if why is None and approval is not None and isinstance(ruling, RequireApproval):
-        why = _roles_missing(ruling, approval.roles)
+    if why is None and approval is not None:
+        why = _roles_missing(_needed(context.machine, ruling, approval.state), approval.roles)
     if why is None and effect is not None and effect.action_hash != action.hash:
         why = "action_changed"
     if why is not None:
@@ -74,10 +76,17 @@ def _covered(checked: CheckedCall, ruling: Ruling) -> AuthorisedCall:
     return AuthorisedCall(checked, ruling, approval.id if approval else None)
 
 
-def _roles_missing(ruling: RequireApproval, granted: tuple[str, ...]) -> str | None:
-    """The rules may ask for more than was asked for when the request was made."""
+def _needed(machine: CompiledMachine, ruling: Ruling, state: str) -> tuple[str, ...]:
+    """The roles that rules and machine ask for now, whatever the stored request says."""
+    definition = machine.definition.states.get(state)
+    asked = definition.approval.by or () if isinstance(definition, ApprovalState) else ()
+    return united([ruling.by if isinstance(ruling, RequireApproval) else (), asked])
+
+
+def _roles_missing(needed: tuple[str, ...], granted: tuple[str, ...]) -> str | None:
+    """More may be needed than was asked for when the request was made, or than the stored request says."""
     left = list(granted)
-    for role in ruling.by:
+    for role in needed:
         if role not in left:
             return "policy_changed"
         left.remove(role)

@@ -252,3 +252,19 @@ def test_a_model_can_ask_for_more_checks_and_never_for_fewer(tmp_path: Path) -> 
             assert (await here.runtime.resume(waiting.task.id)).head.status == "SUCCEEDED"
 
     environment.run(main())
+
+
+def test_roles_taken_out_of_the_stored_request(tmp_path: Path) -> None:
+    """An editor makes one yes enough for two: what rules and machine ask for now decides."""
+
+    async def body(here: World, waiting: Checkpoint) -> None:
+        connection = sqlite3.connect(tmp_path / "tasks.db")
+        connection.execute("UPDATE approval SET roles = '[\"boss\"]'")
+        connection.commit()
+        connection.close()
+        await here.runtime.approve(waiting.approvals[0].id, BOB)
+        end = await here.runtime.resume(waiting.task.id)
+        assert (end.head.status, end.head.reason) == ("FAILED", "policy_changed")
+        assert not here.tools["act"].calls
+
+    waiting_world(tmp_path, body, amount=600)

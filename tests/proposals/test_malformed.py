@@ -50,7 +50,9 @@ CASES: dict[str, tuple[RawReply, str]] = {
 
 
 #: a machine in which both tools are offered from the start
-OPEN = MACHINE.replace("        - {unless: looked, refuse: look first}\n", "").replace("[good, same_thing]", "same_thing")
+OPEN = MACHINE.replace("        - {unless: looked, refuse: look first}\n", "").replace(
+    "[good, same_thing]", "same_thing"
+)
 
 
 class Says:
