@@ -5,12 +5,16 @@ It must not know what is named. Row keys inside the store are integers of the st
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from statemachine_agent.environment import Environment
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_id(environment: Environment) -> str:
     """A new id: 48 bits of milliseconds since 1970, then 74 random bits, in the usual text form."""
-    milliseconds = int(environment.now().timestamp() * 1000) & (2**48 - 1)
+    milliseconds = (environment.now() - _EPOCH) // timedelta(milliseconds=1) & (2**48 - 1)
     bits = int.from_bytes(environment.random_bytes(10))
     high = bits >> 68 & 0xFFF
     low = bits & (2**62 - 1)

@@ -57,7 +57,8 @@ class Runtime:
         bindings: Mapping[str, Binding] | None = None,
     ) -> None:
         """`model` is one model for all tasks, or finds one by its spec; `reach` is what tools may use."""
-        self.catalogue = checked_catalogue(catalogue)
+        self.catalogue = catalogue
+        self._checked = False
         self.store = store
         self.environment = environment or Environment()
         self._model = model
@@ -105,7 +106,7 @@ class Runtime:
         self, machine: str, inputs: Mapping[str, Any], actor: Identity, *, model: str | None = None
     ) -> Checkpoint:
         """Create a task at version 0; UsageError where the input does not fit, RefusedError for an unknown actor."""
-        compiled = compile_machine(self.catalogue, machine)
+        compiled = self._compiled(machine)
         faults = faults_of(compiled.definition.input, inputs)
         if faults:
             text = "; ".join(str(f) for f in faults)
@@ -213,6 +214,13 @@ class Runtime:
             return await self.store.load(task_id)
 
     # ------------------------------------------------------------ within
+
+    def _compiled(self, machine: str) -> CompiledMachine:
+        """A machine of the catalogue, whose expressions are checked when the first task starts."""
+        if not self._checked:
+            checked_catalogue(self.catalogue)
+            self._checked = True
+        return compile_machine(self.catalogue, machine)
 
     @property
     def _people(self) -> People:

@@ -14,7 +14,7 @@ import pytest
 
 from statemachine_agent import SqliteStore
 from statemachine_agent.sandbox import Sandbox
-from support.cli import Result, Sma, until
+from support.cli import Here, Result, Sma, until
 from support.refund import ROOT
 
 RUN = ("run", "refund", "-i", "order_id=8472", "-i", "message=twice", "--actor", "cust-3391")
@@ -22,7 +22,7 @@ RUN = ("run", "refund", "-i", "order_id=8472", "-i", "message=twice", "--actor",
 
 @pytest.fixture
 def sma(tmp_path: Path) -> Sma:
-    return Sma(tmp_path)
+    return Here(tmp_path)
 
 
 def one_line(result: Result, code: int, *words: str) -> None:
@@ -142,7 +142,7 @@ def test_an_identity_that_is_not_yours(sma: Sma) -> None:
 
 def test_a_full_disk_loses_nothing(services: Sandbox, tmp_path: Path) -> None:
     """The step that cannot be written is done again when there is room."""
-    sma = Sma(tmp_path, services.urls)
+    sma = Here(tmp_path, services.urls)
     task, request = sma.propose()
     limit = "import resource,signal,sys,os; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
     limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (36000, 36000)); "
@@ -170,7 +170,7 @@ def test_a_closed_pipe(sma: Sma) -> None:
 
 def test_ctrl_c_at_any_moment(services: Sandbox, tmp_path: Path) -> None:
     """At start, while importing, while waiting for a person: one line, 130, and the store opens."""
-    sma = Sma(tmp_path, services.urls)
+    sma = Here(tmp_path, services.urls)
     for delay in (0.0, 0.05, 0.15, 0.3, 0.5, 0.8):
         worker = sma.start(*RUN)
         try:
@@ -234,8 +234,8 @@ def test_a_narrow_terminal_and_hostile_text(services: Sandbox, tmp_path: Path) -
 
 def test_no_terminal(sma: Sma, services: Sandbox) -> None:
     """`ask` without anybody there: one line, and no step spent."""
-    other = Sma(sma.folder, services.urls)
-    result = other(*RUN, "--model", "ask")
+    other = Here(sma.folder, services.urls)
+    result = other(*RUN, "--model", "ask", stdin=subprocess.DEVNULL)
     assert result.code == 2 and "nobody is there to choose" in result.err
     (task,) = other("tasks", "--json").json
     assert (task["version"], task["steps"]) == (0, 0)
@@ -243,7 +243,7 @@ def test_no_terminal(sma: Sma, services: Sandbox) -> None:
 
 def test_a_task_that_is_held(services: Sandbox, tmp_path: Path) -> None:
     """Another process works on it: exit 20, and who."""
-    sma = Sma(tmp_path, services.urls)
+    sma = Here(tmp_path, services.urls)
     worker = sma.start(*RUN, "--model", "ask", stdin=subprocess.PIPE)
     until(lambda: sma.db.exists() and sma("tasks", "--json").json, "the task")
     (task,) = sma("tasks", "--json").json

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from statemachine_agent.sandbox import Sandbox, control
-from support.cli import Sma, until
+from support.cli import Here, Sma, until
 from support.refund import ROOT
 
 RUN = ("run", "refund", "-i", "order_id=8472", "-i", "message=Order 8472 was charged twice", "--actor", "cust-3391")
@@ -20,7 +20,7 @@ RUN = ("run", "refund", "-i", "order_id=8472", "-i", "message=Order 8472 was cha
 
 @pytest.fixture
 def sma(services: Sandbox, tmp_path: Path) -> Sma:
-    return Sma(tmp_path, services.urls)
+    return Here(tmp_path, services.urls)
 
 
 def test_the_demo_tells_the_whole_story_and_ends_with_0(tmp_path: Path) -> None:
@@ -48,8 +48,9 @@ def test_the_demo_tells_the_whole_story_and_ends_with_0(tmp_path: Path) -> None:
     assert again.code == 0, "a second demo begins anew"
 
 
-def test_run_approve_resume_each_in_a_process_of_its_own(sma: Sma) -> None:
+def test_run_approve_resume_each_in_a_process_of_its_own(services: Sandbox, tmp_path: Path) -> None:
     """Exit 3 and the process gone; approve; resume to exit 0."""
+    sma = Sma(tmp_path, services.urls)
     waiting = sma(*RUN)
     assert waiting.code == 3
     request = re.search(r"sma approve (apr-\S+)", waiting.out)
@@ -139,7 +140,7 @@ def test_json_everywhere(sma: Sma) -> None:
     ):  # fmt: skip
         result = sma(*arguments, "--json")
         assert result.code == 0, result
-        assert result.json
+        assert result.json is not None
     approved = sma("approve", request, "--as", "lead@example.com", "--json")
     assert approved.json["status"] == "RUNNING"
     done = sma("resume", task, "--json")

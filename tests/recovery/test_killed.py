@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from statemachine_agent.sandbox import Sandbox, control
-from support.cli import Sma, kill, until, write_lock
+from support.cli import Here, Sma, kill, until, write_lock
 
 REFUND = ("REFUNDS_URL", "/refunds")
 MESSAGE = ("NOTIFICATIONS_URL", "/messages")
@@ -29,7 +29,7 @@ def assert_exactly_once(services: Sandbox) -> None:
 
 
 def finish(sma: Sma, task: str) -> dict:
-    result = sma("resume", task, "--json")
+    result = sma("resume", task, "--json")  # in this process: certainly not the one that was killed
     assert result.code == 0, result
     return result.json
 
@@ -37,7 +37,7 @@ def finish(sma: Sma, task: str) -> dict:
 @pytest.fixture
 def approved(services: Sandbox, tmp_path: Path) -> tuple[Sma, str]:
     """A task whose refund was approved, and nobody works on it."""
-    sma = Sma(tmp_path, services.urls)
+    sma = Here(tmp_path, services.urls)
     task, request = sma.propose()
     sma.approve(request)
     return sma, task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,11 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from statemachine_agent.cli.main import run
 from support.refund import ROOT
 
 #: seconds after which something that should happen is taken not to happen
@@ -95,6 +98,26 @@ class Sma:
 
     def trace(self, task: str) -> list[dict[str, Any]]:
         return self("trace", task, "--json").json
+
+
+class Here(Sma):
+    """The same in this process: the very entry point, without the half second that a new interpreter takes.
+
+    For what does not depend on being a process. Input, signals and killing need a process of their own.
+    """
+
+    def __call__(self, *arguments: str, input: str | None = None, **how: Any) -> Result:  # noqa: A002
+        if input is not None or how:
+            return super().__call__(*arguments, input=input, **how)
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, self.environ, clear=True),
+            chdir(self.folder),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            code = run(arguments)
+        return Result(code, out.getvalue(), err.getvalue())
 
 
 def until(ready: Callable[[], Any], what: str) -> Any:
