@@ -73,8 +73,17 @@ def cli(context: click.Context, settings: str | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and end the process."""
-    sys.exit(run(arguments))
+    """Run one command and end the process.
+
+    At once: a thread that still waits for a person's input, or for a tool that hangs, holds locks that an interpreter being
+    taken down would abort on.
+    """
+    code = run(arguments)
+    with suppress(OSError):
+        sys.stdout.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -184,9 +184,7 @@ def test_ctrl_c_at_any_moment(services: Sandbox, tmp_path: Path) -> None:
             err,
         )  # before that it is Python's own start
     asking = sma.start(*RUN, "--model", "ask", stdin=subprocess.PIPE)
-    until(
-        lambda: sma.db.exists() and any(t["status"] == "RUNNING" for t in sma("tasks", "--json").json), "the question"
-    )
+    until(lambda: sma.tasks() and sma.is_held(), "the question")
     asking.send_signal(signal.SIGINT)
     assert asking.wait(20) == 130  # its input stays open meanwhile: it is stopped, not left
     _, err = asking.communicate()
@@ -245,9 +243,8 @@ def test_a_task_that_is_held(services: Sandbox, tmp_path: Path) -> None:
     """Another process works on it: exit 20, and who."""
     sma = Here(tmp_path, services.urls)
     worker = sma.start(*RUN, "--model", "ask", stdin=subprocess.PIPE)
-    until(lambda: sma.db.exists() and sma("tasks", "--json").json, "the task")
-    (task,) = sma("tasks", "--json").json
-    until(lambda: "choose a number" in (worker.stderr.readline() + worker.stderr.read(0)) or True, "the question")
+    (task,) = until(sma.tasks, "the task")
+    until(sma.is_held, "its lease")
     one_line(sma("resume", task["id"]), 20, f"process {worker.pid}")
     worker.kill()
     worker.communicate()

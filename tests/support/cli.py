@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,16 @@ class Sma:
 
     def show(self, task: str) -> dict[str, Any]:
         return self("show", task, "--json").json
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """What there is; nothing while there is no store yet."""
+        result = self("tasks", "--json") if self.db.exists() else None
+        return result.json if result and result.code == 0 else []
+
+    def is_held(self) -> bool:
+        """Whether some process holds the lease of a task."""
+        with closing(sqlite3.connect(self.db)) as connection:
+            return connection.execute("SELECT count(*) FROM lease WHERE owner IS NOT NULL").fetchone()[0] > 0
 
     def trace(self, task: str) -> list[dict[str, Any]]:
         return self("trace", task, "--json").json
