@@ -181,9 +181,6 @@ def test_ctrl_c_at_any_moment(services: Sandbox, tmp_path: Path) -> None:
         assert worker.returncode in (130, -signal.SIGINT, 3), (delay, err)
         # before the command line itself begins, it is Python's own start that is interrupted
         assert "Traceback" not in err or "statemachine_agent/cli" not in err, (delay, err)
-            delay,
-            err,
-        )  # before that it is Python's own start
     asking = sma.start(*RUN, "--model", "ask", stdin=subprocess.PIPE)
     until(lambda: sma.tasks() and sma.is_held(), "the question")
     asking.send_signal(signal.SIGINT)
