@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from statemachine_agent.environment import Environment, SimulatedEnvironment
     from statemachine_agent.errors import RefusedError, SmaError
     from statemachine_agent.loop.context import Event
-    from statemachine_agent.models.port import Model
+    from statemachine_agent.models.decision import RawCall, RawReply
+    from statemachine_agent.models.port import Model, Prompt, Reply, Spent
     from statemachine_agent.models.scripted import ScriptedModel
     from statemachine_agent.policy.identity import Identity
     from statemachine_agent.records import Checkpoint, Status
@@ -30,12 +31,17 @@ _PLACES = {
     "Event": "loop.context",
     "Identity": "policy.identity",
     "Model": "models.port",
+    "Prompt": "models.port",
+    "RawCall": "models.decision",
+    "RawReply": "models.decision",
     "Reach": "tools.request",
     "RefusedError": "errors",
+    "Reply": "models.port",
     "Runtime": "runtime.runtime",
     "ScriptedModel": "models.scripted",
     "SimulatedEnvironment": "environment",
     "SmaError": "errors",
+    "Spent": "models.port",
     "SqliteStore": "store.sqlite",
     "Status": "records",
 }
@@ -47,12 +53,17 @@ __all__ = [
     "Event",
     "Identity",
     "Model",
+    "Prompt",
+    "RawCall",
+    "RawReply",
     "Reach",
     "RefusedError",
+    "Reply",
     "Runtime",
     "ScriptedModel",
     "SimulatedEnvironment",
     "SmaError",
+    "Spent",
     "SqliteStore",
     "Status",
 ]

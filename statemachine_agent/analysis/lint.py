@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from statemachine_agent.analysis.presence import flat, missing_evidence
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile
 from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.faults import Fault, Level
@@ -14,14 +15,25 @@ from statemachine_agent.definition.machine import ChooseState, MachineDefinition
 from statemachine_agent.guards.check import Checked, checked_guards, untrusted_fields
 
 
-def lint(catalogue: Catalogue) -> list[Fault]:
-    """The findings about all machines that have no errors."""
+def lint(catalogue: Catalogue, python_packages: frozenset[str] | None = None) -> list[Fault]:
+    """The findings about all machines that have no errors; with `python_packages`, about tools that nobody may import."""
     broken = {f.file for f in catalogue.report.errors}
     findings: list[Fault] = []
+    if python_packages is not None:
+        findings += _bindings(catalogue, python_packages)
     for file in catalogue.machines.values():
         if file.document.source.name not in broken:
             findings += _machine(catalogue, file)
     return findings
+
+
+def _bindings(catalogue: Catalogue, packages: frozenset[str]) -> Iterator[Fault]:
+    for tool in catalogue.tools.values():
+        module = (tool.manifest.binding.python or "").partition(":")[0]
+        if module and not any(module == p or module.startswith(f"{p}.") for p in packages):
+            text = f"`{module}` is in no package that tools may be imported from"
+            advice = f"add `{module.partition('.')[0]}` to `python_packages` in the settings"
+            yield tool.document.fault(("binding", "python"), text, advice, level=Level.WARNING)
 
 
 def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
@@ -34,6 +46,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
             yield document.fault(
                 ("guards", name), text, "decide on a field of a system of record", key=True, level=Level.WARNING
             )
+    yield from missing_evidence(catalogue, file)
     for names in _together(machine):
         yield from _joins(catalogue, file, names, guards)
     if machine.properties:
@@ -44,18 +57,9 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
 def _together(machine: MachineDefinition) -> Iterator[tuple[str, ...]]:
     """The guards that decide together: each row's, and `success`."""
     rows = [(*(row.when or ()), *(row.unless or ())) for state in machine.states.values() for row in rows_of(state)]
-    for names in dict.fromkeys(tuple(_flat(machine, together)) for together in (*rows, machine.success)):
+    for names in dict.fromkeys(tuple(flat(machine, together)) for together in (*rows, machine.success)):
         if names:
             yield names
-
-
-def _flat(machine: MachineDefinition, names: tuple[str, ...]) -> Iterator[str]:
-    for name in names:
-        guard = machine.guards.get(name)
-        if isinstance(guard, tuple):
-            yield from _flat(machine, guard)
-        else:
-            yield name
 
 
 def _joins(

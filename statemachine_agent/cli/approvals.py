@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.options import (
     db_option,
     identity_of,
@@ -17,6 +18,8 @@ from statemachine_agent.cli.options import (
 )
 from statemachine_agent.cli.output import compact, say, show_json, table
 from statemachine_agent.cli.rest import summary
+from statemachine_agent.environment import Environment
+from statemachine_agent.policy.approvals import has_expired
 from statemachine_agent.records import Checkpoint
 
 
@@ -37,13 +40,14 @@ def approvals(context: click.Context, everything: bool, db: str | None, as_json:
     if as_json:
         show_json(rows)
         return 0
+    now = Environment().now()
     table(
         ["id", "task", "action", "roles", "hash", "expires", "status"],
         [
             (
                 r["approval"].id, r["task"], f"{r['approval'].tool} {compact(r['approval'].shown['args'], 80)}",
                 ", ".join(r["approval"].roles), r["approval"].action_hash[:12], r["approval"].expires_at,
-                r["approval"].status,
+                "expired" if r["approval"].status == "open" and has_expired(r["approval"], now) else r["approval"].status,
             )
             for r in rows
         ],
@@ -113,12 +117,13 @@ def _answer(
     if as_json:
         show_json(summary(checkpoint))
         return 0
-    request = next((a for a in checkpoint.approvals if a.id == approval), None)
+    request = next((a for a in checkpoint.approvals if a.id.endswith(approval)), None)
     left = len(request.roles) - len(request.answers) if request and str(request.status) == "open" else 0
     if left:
         say(f"recorded; {left} more {'person has' if left == 1 else 'people have'} to say yes")
     elif checkpoint.head.status.is_end:
         say(f"recorded; the task is {checkpoint.head.status} ({checkpoint.head.reason})")
     else:
-        say(f"recorded; go on with: sma resume {checkpoint.task.id}")
+        again = Again.of(context, db, identity=project.settings.identity)
+        say(f"recorded; go on with: {again('resume', checkpoint.task.id)}")
     return 0

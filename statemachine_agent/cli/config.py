@@ -16,7 +16,7 @@ def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
     project = project_of(context)
     values = project.settings.model_dump()
     values["variables"] = {
-        name: "from the environment" if project.environ.get(name) else "default" if default else "not set"
+        name: "set in the environment" if project.environ.get(name) else default or "not set"
         for name, default in project.settings.variables.items()
     }
     if as_json:
@@ -24,8 +24,12 @@ def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
         return 0
     say(f"from {project.source}")
     for name, value in values.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, (tuple, list)) else value
-        say(f"  {name} = {shown}")
+        if isinstance(value, dict):
+            say(f"  {name}:")
+            for key, one in value.items():
+                say(f"    {key} = {one}")
+            continue
+        say(f"  {name} = {', '.join(map(str, value)) if isinstance(value, (tuple, list)) else value}")
     return 0
 
 

@@ -25,7 +25,7 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
 
     project = project_of(context)
     catalogue = checked_catalogue(_named(project, paths) if paths else catalogue_of(project))
-    catalogue.report.add(lint(catalogue))
+    catalogue.report.add(lint(catalogue, frozenset(project.settings.python_packages)))
     report = catalogue.report
     if as_json:
         show_json(
@@ -48,6 +48,8 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
         return 1 if report.errors else 0
     if report.faults:
         say(str(report))
+    if project.people is None:
+        say(f"warning: there is no people file at {project.path(project.settings.people)}: no role is checked")
     for name, file in sorted(catalogue.machines.items()):
         if not any(f.file == file.document.source.name for f in report.errors):
             say(_line(catalogue, name))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from statemachine_agent.cli.again import Again, program
 from statemachine_agent.cli.live import Live
 from statemachine_agent.cli.options import catalogue_of, reach_of, run_async, stoppable
 from statemachine_agent.cli.output import EXIT_CODES, compact, say
@@ -43,7 +44,10 @@ def demo(folder: str) -> int:
     place = Path(folder)
     _clear(place)
     project = load_project(environ={**os.environ, "SMA_SETTINGS": str(demo_settings())})
-    say("Order 8472 was charged twice. The model investigates; code decides what may happen.")
+    say(
+        "Order 8472 was charged twice. A model proposes each step (here a script plays it; nothing is sent to any provider);"
+    )
+    say("code decides what may happen. The services are real: four small programs on this machine.")
     say()
     with Sandbox(place / "sandbox", None) as services:
         say("services  " + ", ".join(f"{n.removesuffix('_URL').lower()} {u}" for n, u in services.urls.items()))
@@ -72,15 +76,18 @@ async def _story(project: Project, place: Path, urls: Mapping[str, str]) -> Chec
         waiting = await _investigate(project, store, urls, spec, environment)
         request = next(a for a in waiting.approvals if str(a.status) == "open")
         db = place / "tasks.db"
+        again = Again(program(), "demo", str(db))
         say()
-        show_rest(waiting)
+        show_rest(waiting, again)
         say()
-        say("No process needs to be alive now. A support lead looks at the action, and says yes:")
-        say(f"$ sma --settings demo approve {request.id} --as {LEAD.id} --db {db}", indent=2)
+        say(
+            "No process needs to be alive now. A support lead looks at the action and says yes; the demo does it here, as"
+        )
+        say(f"$ {again('approve', request.id, '--as', LEAD.id)}", indent=2)
         async with _runtime(project, store, urls, environment) as runtime:
             await runtime.approve(request.id, LEAD)
-        say("And a new worker goes on:")
-        say(f"$ sma --settings demo resume {waiting.task.id} --db {db}", indent=2)
+        say("would, and a new worker goes on, as with")
+        say(f"$ {again('resume', waiting.task.id)}", indent=2)
         say()
         async with _runtime(project, store, urls, environment) as runtime:
             runtime.watch(Live())
@@ -127,7 +134,9 @@ def _show_end(checkpoint: Checkpoint, urls: Mapping[str, str], place: Path) -> N
     from statemachine_agent.sandbox import control
 
     say()
-    show_rest(checkpoint)
+    db = place / "tasks.db"
+    again = Again(program(), "demo", str(db))
+    show_rest(checkpoint, again)
     refunds = control.refunds(urls["REFUNDS_URL"], ORDER)
     messages = control.messages(urls["NOTIFICATIONS_URL"], ORDER)
     say(f"the refund service holds {len(refunds)} refund:   {compact(refunds[0], 160) if refunds else 'none'}")
@@ -141,5 +150,6 @@ def _show_end(checkpoint: Checkpoint, urls: Mapping[str, str], place: Path) -> N
             return diagram(machine, "svg", way)
 
     (place / "refund.svg").write_bytes(run_async(trail()))
-    say(f"database {place / 'tasks.db'}   (sma --settings demo trace {checkpoint.task.id} --db {place / 'tasks.db'})")
+    say(f"database {db}, and what happened, line by line:")
+    say(again("trace", checkpoint.task.id), indent=9)
     say(f"diagram  {place / 'refund.svg'}")

@@ -46,8 +46,14 @@ class Live:
     def _decided(data: Mapping[str, Any]) -> None:
         reply = data["reply"]
         proposals = [f"{c['name']} {compact(c['arguments'], 100)}" for c in reply["calls"]]
-        text = "; ".join(proposals) or f"says: {one_line(reply['text'], 100)}"
-        say(f"step {data['step']:<3} {data['state']}: the model proposes {text}  ({data['tokens']:,} tokens)")
+        text = "; ".join(proposals)
+        if text:
+            text = f"proposes {text}"
+        elif reply["text"]:
+            text = f"only says: {one_line(reply['text'], 200)}"
+        else:
+            text = "says nothing"
+        say(f"step {data['step']:<3} {data['state']}: the model {text}  ({data['tokens']:,} tokens)")
 
     @staticmethod
     def _ruled(data: Mapping[str, Any]) -> None:
@@ -70,11 +76,11 @@ class Live:
             case Ok(size=size):
                 text = f"ok, {size} bytes"
             case Failed(error_class=error_class, detail=detail):
-                text = f"failed ({error_class}): {one_line(detail, 80)}"
+                text = f"failed ({error_class}): {one_line(detail, 400)}"
             case Blocked(reason=reason, detail=detail):
-                text = f"blocked ({reason}): {one_line(detail, 80)}"
+                text = f"blocked ({reason}): {one_line(detail, 400)}"
             case Unknown(error_class=error_class, detail=detail):
-                text = f"unknown ({error_class}): {one_line(detail, 80)}"
+                text = f"unknown ({error_class}): {one_line(detail, 400)}"
         say(f"outcome  {text}, {attempt.latency_ms} ms, attempt {attempt.number}", indent=9)
 
     def _committed(self, transaction: Transaction, checkpoint: Checkpoint) -> None:
@@ -93,9 +99,14 @@ class Live:
     def _row(row: object) -> None:
         match row:
             case DecisionRow(feedback=str() as feedback):
-                say(f"told     {one_line(feedback, 140)}", indent=9)
+                say(f"told     {one_line(feedback, 400)}", indent=9)
             case EvidenceRow(evidence=found):
                 say(f"evidence {found.name} {found.tool} from {found.source}", indent=9)
+            case EffectRow(reason="done_before"):
+                say(
+                    f"effect   {row.effect_key} was executed before, by task {row.by}: not sent, its receipt is used",
+                    indent=9,
+                )
             case EffectRow():
                 say(f"effect   {row.effect_key} {row.status}", indent=9)
             case ApprovalRow():

@@ -63,13 +63,19 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(package_name="statemachine-agent", prog_name="sma")
 @click.option("--settings", metavar="FILE", help="Settings to use instead of the nearest ones; `demo` for the demo's.")
 @click.pass_context
 def cli(context: click.Context, settings: str | None) -> None:
     """Agents whose behaviour is a state machine in a YAML file."""
     context.obj = settings
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -37,6 +38,8 @@ def project_of(context: click.Context) -> Project:
     if named is None:
         return load_project()
     path = demo_settings() if named == "demo" else Path(named)
+    if not path.is_file():
+        raise UsageError(f"--settings {named}: there is no such file", hint="name a TOML file, or `demo`")
     return load_project(environ={**os.environ, "SMA_SETTINGS": str(path)})
 
 
@@ -69,15 +72,19 @@ def open_store(project: Project, db: str | None, *, create: bool = False) -> Sql
 
 
 @asynccontextmanager
-async def opened(project: Project, db: str | None, *, create: bool = False) -> AsyncIterator[Runtime]:
-    """A runtime on the project's store."""
+async def opened(
+    project: Project, db: str | None, *, create: bool = False, catalogue: Catalogue | None = None
+) -> AsyncIterator[Runtime]:
+    """A runtime on the project's store. Python tools are found in the settings' folder too."""
     from statemachine_agent.models.spec import model_of
     from statemachine_agent.runtime.runtime import Runtime
 
     environment = Environment()
+    if project.settings.python_packages and str(project.folder) not in sys.path:
+        sys.path.insert(0, str(project.folder))
     with open_store(project, db, create=create) as store:
         async with Runtime(
-            catalogue_of(project),
+            catalogue or catalogue_of(project),
             store,
             lambda spec: model_of(spec, environment),
             reach=reach_of(project),
@@ -105,10 +112,9 @@ class Interrupted(SmaError):  # noqa: N818  it is no error of anybody's
 
     reason = "stopped"
 
-    def __init__(self, number: int, task_id: str | None) -> None:
+    def __init__(self, number: int, again: str) -> None:
         self.exit_code = 128 + number  # type: ignore[misc]
-        hint = f"go on with `sma resume {task_id}`" if task_id else None
-        super().__init__("stopped; the task was not", hint=hint)
+        super().__init__("stopped; the task was not", hint=f"go on with `{again}`")
 
 
 @asynccontextmanager

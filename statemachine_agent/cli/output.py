@@ -66,18 +66,26 @@ def say(text: str = "", *, indent: int = 0) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
-    """Rows under headings, as wide as the terminal; `empty` where there are none."""
+    """Rows under headings where the terminal is wide enough, else a block for each row; `empty` where there are none."""
     if not rows:
         say(empty)
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    cells = [[visible(str(plain(cell))) if cell is not None else "" for cell in row] for row in rows]
+    widths = [max(len(name), *(len(row[n]) for row in cells)) for n, name in enumerate(columns)]
+    room = shutil.get_terminal_size((200, 24)).columns if sys.stdout.isatty() else 200
+    if sum(widths) + 2 * len(widths) <= room:
+        for row in [list(columns), *cells]:
+            say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        return
+    indent = max(map(len, columns)) + 2
+    for number, row in enumerate(cells):
+        if number:
+            say()
+        for name, cell in zip(columns, row, strict=True):
+            if cell:
+                for part, text in enumerate(_folded(cell, max(20, room - indent))):
+                    say(("" if part else name).ljust(indent) + text)
 
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=column == "id")
-    for row in rows:
-        made.add_row(*(Text(visible(str(plain(cell)) if cell is not None else "")) for cell in row))
-    width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 200
-    Console(file=sys.stdout, width=max(40, width), highlight=False, soft_wrap=False).print(made)
+
+def _folded(text: str, width: int) -> list[str]:
+    return [text[i : i + width] for i in range(0, len(text), width)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from datetime import datetime
 from typing import Any
 
+from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.output import compact, say
-from statemachine_agent.records import Checkpoint
+from statemachine_agent.policy.approvals import has_expired
+from statemachine_agent.records import Approval, ApprovalStatus, Checkpoint, Status
 from statemachine_agent.text import one_line
 
 
@@ -39,27 +43,40 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def show_rest(checkpoint: Checkpoint, prefix: str = "sma") -> None:
+def show_rest(checkpoint: Checkpoint, again: Again, now: datetime | None = None) -> None:
     """Where a run came to rest, and what a person can do next."""
     head, task = checkpoint.head, checkpoint.task
     reason = f" ({head.reason})" if head.reason else ""
-    say(
-        f"task     {task.id}: {head.status}{reason}, version {head.version}, step {head.steps}, {head.usage.tokens:,} tokens"
-    )
+    spent = f"version {head.version}, step {head.steps}, {head.usage.tokens:,} tokens"
+    say(f"task     {task.id}: {head.status}{reason}, {spent}")
     if head.output:
-        say(f"         {one_line(head.output, 400)}")
+        say(one_line(head.output, 1000), indent=9)
     for approval in checkpoint.approvals:
-        if str(approval.status) == "open":
-            say("waits    for a yes to exactly this action:")
-            say(f"{approval.tool} {compact(approval.shown['args'], 200)}", indent=11)
-            say(f"key      {approval.effect_key}", indent=11)
-            say(f"hash     {approval.action_hash}", indent=11)
-            say(f"because  {'; '.join(approval.shown['because']) or 'the machine asks'}", indent=11)
-            say(f"of       {', '.join(approval.roles)}, until {approval.expires_at}", indent=11)
-            say(f"approve  {prefix} approve {approval.id} --as WHO", indent=11)
-            say(f"then     {prefix} resume {task.id}", indent=11)
+        if approval.status is ApprovalStatus.OPEN:
+            _show_request(checkpoint, approval, again, now)
     for timer in checkpoint.timers:
         if timer.event.startswith("elapsed."):
-            say(f"waits    until {timer.due_at.isoformat()}, then: {prefix} resume {task.id}")
+            say(f"waits    until {timer.due_at.isoformat()}, then: {again('resume', task.id)}")
+    if head.status is Status.NEEDS_INPUT:
+        say("next     start a new task with the answer")
     for effect in checkpoint.open_effects:
-        say(f"open     {effect.key} may have happened: `{prefix} effects --open`, `{prefix} resolve {task.id} KEY …`")
+        say(f"open     {effect.key} may have happened; look at the service, then:")
+        say(again("resolve", task.id, shlex.quote(effect.key), "--found JSON | --absent", "--why TEXT"), indent=11)
+
+
+def _show_request(checkpoint: Checkpoint, approval: Approval, again: Again, now: datetime | None) -> None:
+    if now is not None and has_expired(approval, now):
+        say(f"expired  the request of {approval.tool} at {approval.expires_at}; it goes its way with:")
+        say(again("resume", checkpoint.task.id), indent=11)
+        return
+    say("waits    for a yes to exactly this action:")
+    say(f"{approval.tool} {compact(approval.shown['args'], 400)}", indent=11)
+    for name, text in (
+        ("key", approval.effect_key),
+        ("hash", approval.action_hash),
+        ("because", "; ".join(approval.shown["because"]) or "the machine asks"),
+        ("of", f"{', '.join(approval.roles)}, until {approval.expires_at}"),
+        ("approve", again.answered("approve", approval.id)),
+        ("then", again("resume", checkpoint.task.id)),
+    ):
+        say(f"{name:<8} {text}", indent=11)

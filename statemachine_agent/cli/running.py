@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.live import Live
 from statemachine_agent.cli.options import (
     Interrupted,
+    catalogue_of,
     db_option,
     identity_of,
     json_option,
@@ -22,7 +24,7 @@ from statemachine_agent.cli.options import (
 from statemachine_agent.cli.output import EXIT_CODES, say, show_json
 from statemachine_agent.cli.rest import show_rest, summary
 from statemachine_agent.definition.schema import Properties
-from statemachine_agent.definition.settings import Project
+from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.spec import model_of
 from statemachine_agent.records import Checkpoint
@@ -51,19 +53,21 @@ def run(
     """Start a task of MACHINE and run it until it ends or waits."""
     project = project_of(context)
 
+    again = Again.of(context, db, identity=project.settings.identity)
+    catalogue = catalogue_of(project)  # what is wrong with the call is said before a store is made
+    given = parse_inputs(catalogue.machine(machine).definition.input, inputs)
+    spec = project.model_spec(model)
+    model_of(spec, Environment())
+    who = identity_of(project, actor)
+
     async def main() -> Checkpoint:
-        async with opened(project, db, create=True) as runtime:
-            file = runtime.catalogue.machine(machine)
-            given = parse_inputs(file.definition.input, inputs)
-            spec = project.model_spec(model)
-            model_of(spec, runtime.environment)  # what is wrong with it is said before a task exists
-            who = identity_of(project, actor)
+        async with opened(project, db, create=True, catalogue=catalogue) as runtime:
             created = await runtime.start(machine, given, who, model=spec)
             if not as_json:
                 say(f"task     {created.task.id} of {machine} for {who.id}, decided by {spec}")
-            return await _on(runtime, created.task.id, as_json=as_json)
+            return await _on(runtime, created.task.id, again, as_json=as_json)
 
-    return _finish(run_async(main()), as_json=as_json, project=project)
+    return _finish(run_async(main()), again, as_json=as_json)
 
 
 @click.command()
@@ -74,29 +78,33 @@ def run(
 def resume(context: click.Context, task: str, db: str | None, as_json: bool) -> int:  # noqa: FBT001
     """Recover TASK, fire the timers that are due, and run on until it ends or waits."""
     project = project_of(context)
+    again = Again.of(context, db, identity=project.settings.identity)
 
     async def main() -> Checkpoint:
         async with opened(project, db) as runtime:
-            return await _on(runtime, task, as_json=as_json)
+            return await _on(runtime, task, again, as_json=as_json)
 
-    return _finish(run_async(main()), as_json=as_json, project=project)
+    return _finish(run_async(main()), again, as_json=as_json)
 
 
-async def _on(runtime: Runtime, task: str, *, as_json: bool) -> Checkpoint:
+async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> Checkpoint:
     if not as_json:
         runtime.watch(Live())
     async with stoppable(runtime) as came:
         try:
             return await runtime.resume(task)
         except StoppedError:
-            raise Interrupted(came[0], task) from None
+            raise Interrupted(came[0], again("resume", task)) from None
+        except UsageError as problem:  # nobody was there to decide; the task stands where it stood
+            hint = f"{problem.hint}; the task goes on with `{again('resume', task)}`"
+            raise type(problem)(problem.message, hint=hint) from None
 
 
-def _finish(checkpoint: Checkpoint, *, as_json: bool, project: Project) -> int:  # noqa: ARG001
+def _finish(checkpoint: Checkpoint, again: Again, *, as_json: bool) -> int:
     if as_json:
         show_json(summary(checkpoint))
     else:
-        show_rest(checkpoint)
+        show_rest(checkpoint, again)
     return EXIT_CODES[checkpoint.head.status]
 
 
@@ -112,10 +120,7 @@ def cancel(context: click.Context, task: str, claim: str | None, db: str | None,
 
     async def main() -> Checkpoint:
         async with opened(project, db) as runtime:
-            who = claim
-            if who is None and project.settings.identity == "asserted":
-                who = str((await runtime.status(task)).task.actor["id"])
-            return await runtime.cancel(task, identity_of(project, who))
+            return await runtime.cancel(task, identity_of(project, claim))
 
     checkpoint = run_async(main())
     if as_json:

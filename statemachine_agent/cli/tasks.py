@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.options import db_option, json_option, open_store, project_of, run_async
 from statemachine_agent.cli.output import compact, say, show_json, table
 from statemachine_agent.cli.rest import show_rest, summary
+from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.records import Checkpoint, Status
 from statemachine_agent.runtime.trace import trace_of
@@ -59,11 +61,11 @@ def show(context: click.Context, task: str, db: str | None, as_json: bool) -> in
     """Show how TASK stands: status, evidence, effects, what it waits for."""
     project = project_of(context)
 
-    async def main() -> Checkpoint:
+    async def main() -> tuple[Checkpoint, Any]:
         with open_store(project, db) as store:
-            return await store.load(task)
+            return await store.load(task), await store.history(task)
 
-    checkpoint = run_async(main())
+    checkpoint, history = run_async(main())
     if as_json:
         show_json({**summary(checkpoint), "checkpoint": checkpoint})
         return 0
@@ -85,9 +87,16 @@ def show(context: click.Context, task: str, db: str | None, as_json: bool) -> in
     for approval in checkpoint.approvals:
         by = ", ".join(f"{a['by']} as {a['role']} ({a['established']})" for a in approval.answers)
         say(f"approval {approval.id} of {approval.tool}: {approval.status}{f' by {by}' if by else ''}")
+    for row in history:
+        if row["table"] == "approval_event" and row["why"]:
+            say(f"{row['event']:<8} by {row['by']}: {one_line(row['why'], 300)}")
     if checkpoint.cancel_requested:
         say(f"cancel   asked for by {checkpoint.cancel_requested['by']}")
-    show_rest(checkpoint)
+    failed = [r for r in history if r["table"] == "call" and r["detail"]]
+    if failed and not checkpoint.head.output:
+        say(f"trouble  {failed[-1]['tool']} ({failed[-1]['error_class']}): {one_line(failed[-1]['detail'], 500)}")
+    again = Again.of(context, db, identity=project.settings.identity)
+    show_rest(checkpoint, again, Environment().now())
     return 0
 
 
@@ -128,6 +137,7 @@ def _text(line: Mapping[str, Any]) -> str:
             return (
                 f"call     {line['action']} {compact(line['arguments'], 100)} → {line['outcome']}{name}{error},"
                 f" {line['observation_bytes']} bytes, {line['latency_ms']} ms, attempt {line['attempt']} ({line['purpose']})"
+                + (f": {one_line(line['detail'], 300)}" if line["detail"] else "")
             )
         case "evidence":
             return f"evidence {line['name']} {line['tool']} from {line['source']}: {compact(line['payload'], 100)}"
@@ -137,7 +147,7 @@ def _text(line: Mapping[str, Any]) -> str:
             return f"effect   {line['effect_key']} {line['status']}{why}{by}"
         case "approval":
             by = f" by {line['by']} ({line['established']})" if line["by"] else ""
-            why = f": {line['reason']}" if line["reason"] else ""
+            why = "".join(f": {one_line(line[k], 200)}" for k in ("reason", "why") if line[k])
             return f"approval {line['approval_id']} {line['event']}{by}{why}"
         case "move":
             asked = ", ".join(f"{'' if held else 'not '}{name}" for name, held in line["asked"].items())

@@ -143,7 +143,7 @@ class _Reader:
             self._fault(mark, f"has the anchor `&{anchor}`", "remove it; anchors are not allowed")
         if tag:
             tag = str(tag).replace("tag:yaml.org,2002:", "!!")
-            self._fault(mark, f"has the tag `{tag}`", "remove it; tags are not allowed")
+            self._fault(mark, f"has the tag `{tag}`", "remove it; a text that begins with `!` is quoted")
 
     def _mapping(self, path: Path_, *, flow: bool, depth: int) -> dict[str, object]:
         found: dict[str, object] = {}

@@ -5,6 +5,7 @@ It must not know the chart; the policy's two guards are answered by whoever hold
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from statemachine_agent.definition.machine import MachineDefinition
@@ -50,7 +51,7 @@ def truth(name: str, text: str, data: Data) -> bool:
     try:
         return cel.evaluator(text).truth(data)
     except cel.EvaluationError as problem:
-        raise GuardError(name, f"{problem.message} (in `{_short(text)}`)") from None
+        raise GuardError(name, f"{problem.message} (in `{_short(text)}`){_first_ask(problem.message, text)}") from None
     except cel.CompileError as problem:
         raise GuardError(name, problem.message) from None
 
@@ -74,6 +75,14 @@ def reads_call(machine: MachineDefinition, name: str) -> bool:
 def roots(text: str) -> set[str]:
     """The roots that an expression stands on."""
     return syntax.analyse(cel.evaluator(text).checked).roots
+
+
+def _first_ask(problem: str, text: str) -> str:
+    """The advice that nearly everybody needs once: absent evidence is an error, so ask for it first."""
+    missing = re.search(r"there is no `(\w+)`", problem)
+    if missing and f"evidence.{missing[1]}" in text:
+        return f"; ask `has(evidence.{missing[1]})` in a row above"
+    return ""
 
 
 def _short(text: str) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 
 from statemachine_agent.definition import references
 from statemachine_agent.definition.machine import CallState, ReconcileState
-from statemachine_agent.errors import ModelError
+from statemachine_agent.errors import ModelError, SmaError
 from statemachine_agent.loop.budget import seconds_left
-from statemachine_agent.loop.context import Event
+from statemachine_agent.loop.context import Context, Event
 from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Proposal, expect
 from statemachine_agent.loop.view import reference_data
-from statemachine_agent.models.decision import SCHEMA_VERSION
-from statemachine_agent.models.port import ModelUnavailableError, Reply
+from statemachine_agent.models.decision import SCHEMA_VERSION, RawReply
+from statemachine_agent.models.port import Model, ModelUnavailableError, Reply, Spent
 from statemachine_agent.records import DecisionRow
 from statemachine_agent.text import one_line
 
@@ -36,29 +36,46 @@ async def decide(model_input: ModelInput) -> Proposal:
     if context.model is None:
         raise ModelError("no model was given", hint="name one with --model, or in the settings")
     failed: list[DecisionRow] = []
-    step = prompt.step
     while True:
         started = context.environment.monotonic()
-        try:
-            async with context.environment.timeout(
-                min(_LONGEST_CALL, seconds_left(context, observation.checkpoint.head))
-            ):
-                reply = await context.model.decide(prompt)
-        except TimeoutError:
-            failure = ModelUnavailableError("the model gave no answer in time")
-        except ModelUnavailableError as problem:
-            failure = problem
-        else:
-            latency = int((context.environment.monotonic() - started) * 1000)
-            _tell(model_input, reply, latency)
-            return Proposal(observation, step, reply, None, prompt.hash, latency, tuple(failed))
+        reply = await _asked(context, context.model, model_input)
         latency = int((context.environment.monotonic() - started) * 1000)
-        failed.append(_failed_row(model_input, len(failed) + 1, latency, failure))
-        if len(failed) == ATTEMPTS or not failure.retryable or seconds_left(context, observation.checkpoint.head) <= 0:
-            return Proposal(observation, step, None, None, prompt.hash, 0, tuple(failed), failure)
-        bound = BOUNDS[len(failed) - 1]
-        wait = max(context.environment.uniform(0, bound), failure.retry_after or 0.0)
-        await context.environment.sleep(min(wait, seconds_left(context, observation.checkpoint.head)))
+        if isinstance(reply, Reply):
+            _tell(model_input, reply, latency)
+            return Proposal(observation, prompt.step, reply, None, prompt.hash, latency, tuple(failed))
+        failed.append(_failed_row(model_input, len(failed) + 1, latency, reply))
+        left = seconds_left(context, observation.checkpoint.head)
+        if len(failed) == ATTEMPTS or not reply.retryable or left <= 0:
+            return Proposal(observation, prompt.step, None, None, prompt.hash, 0, tuple(failed), reply)
+        wait = max(context.environment.uniform(0, BOUNDS[len(failed) - 1]), reply.retry_after or 0.0)
+        await context.environment.sleep(min(wait, left))
+
+
+async def _asked(context: Context, model: Model, model_input: ModelInput) -> Reply | ModelUnavailableError:
+    """One inference; whatever a model does instead of answering is a failed attempt, and never leaves the loop.
+
+    A person is not hurried, and their time is not the task's.
+    """
+    person = bool(getattr(model, "waits_for_person", False))
+    left = seconds_left(context, model_input.observation.checkpoint.head)
+    try:
+        async with context.environment.timeout(None if person else min(_LONGEST_CALL, left)):
+            reply = await model.decide(model_input.prompt)
+    except TimeoutError:
+        return ModelUnavailableError("the model gave no answer in time")
+    except ModelUnavailableError as problem:
+        return problem
+    except SmaError:  # nobody is there to ask, or the caller's own fault: not an inference at all
+        raise
+    except Exception as problem:  # noqa: BLE001  an adapter may raise anything
+        text = one_line(f"the model raised {type(problem).__name__}: {problem}")
+        return ModelUnavailableError(text, retryable=False)
+    finally:
+        if person:
+            context.watch.lap_ms()
+    if isinstance(reply, Reply) and isinstance(reply.raw, RawReply) and isinstance(reply.spent, Spent):
+        return reply
+    return ModelUnavailableError(f"the model gave a {type(reply).__name__}, which is no reply", retryable=False)
 
 
 def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: ModelUnavailableError) -> DecisionRow:

@@ -66,10 +66,11 @@ async def _call(
     seconds = seconds_left(context, observation.checkpoint.head)
     if key is not None:
         seconds = max(seconds, manifest.timeout.total_seconds())  # what may have been sent is waited for
-    attempts = await context.toolbox.call(manifest, args, key=key, seconds=seconds, on_request=tell)
-    for attempt in attempts:
+
+    def told(attempt: Attempt) -> None:
         context.emit(Event("called", task_id, {"tool": manifest.tool, "attempt": attempt}))
-    return attempts
+
+    return await context.toolbox.call(manifest, args, key=key, seconds=seconds, on_request=tell, on_attempt=told)
 
 
 # ---------------------------------------------------------------- a write
@@ -80,9 +81,9 @@ async def _write(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
     observation = checked.proposal.observation
     checkpoint, action = observation.checkpoint, checked.action
     assert action is not None  # noqa: S101  a write has one
-    receipt, finding = await _known(observation.context, action)
+    receipt, finding, task_id = await _known(observation.context, action)
     if receipt is not None:
-        return Outcome(authorised, checkpoint, receipt=receipt)
+        return Outcome(authorised, checkpoint, receipt=receipt, receipt_of=task_id)
     if finding is None and not calls_left(observation.context, checkpoint.head, manifest.tool):
         finding = Finding("blocked", "at_most", f"`{manifest.tool}` was called as often as a task may")
     looked_up = None
@@ -99,21 +100,21 @@ async def _write(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
     return Outcome(authorised, after, tuple(attempts), intended=True)
 
 
-async def _known(context: Context, action: Action) -> tuple[Mapping[str, Any] | None, Finding | None]:
-    """What the ledger says of this key: a receipt to answer with, or why nothing may be sent."""
+async def _known(context: Context, action: Action) -> tuple[Mapping[str, Any] | None, Finding | None, str]:
+    """What the ledger says of this key: a receipt to answer with, or why nothing may be sent; and by which task."""
     found = await context.store.effect_by_key(action.key)
     if found is None:
-        return None, None
+        return None, None, ""
     task_id, effect = found
     if digest(effect.args) != digest(action.args) or effect.tool != action.tool:
         text = f"the key `{action.key}` was used with other arguments by task {task_id}"
-        return None, Finding("blocked", "key_reused", text)
+        return None, Finding("blocked", "key_reused", text), task_id
     if effect.status.is_open:
         text = f"the effect `{action.key}` of task {task_id} is still {effect.status}"
-        return None, Finding("blocked", "effect_open", text)
+        return None, Finding("blocked", "effect_open", text), task_id
     if effect.receipt is None:
-        return None, Finding("blocked", "effect_done", f"`{action.key}` was executed by task {task_id}")
-    return effect.receipt, None
+        return None, Finding("blocked", "effect_done", f"`{action.key}` was executed by task {task_id}"), task_id
+    return effect.receipt, None, task_id
 
 
 async def _precondition(

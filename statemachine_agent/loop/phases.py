@@ -141,6 +141,8 @@ class Outcome:
     found: Mapping[str, Any] | None = None
     #: an earlier effect under the same key answered instead of the service
     receipt: Mapping[str, Any] | None = None
+    #: the task that executed it
+    receipt_of: str = ""
     finding: Finding | None = None
     #: the intent was committed before the call
     intended: bool = False

@@ -238,7 +238,8 @@ def _receipt(draft: Draft, outcome: Outcome, manifest: ToolManifest, receipt: Ma
     if own is None or not own.status.is_done:
         known = own or effect_of(action, draft.head.version + 1)
         draft.put_effect(
-            replace(known, status=EffectStatus.EXECUTED, receipt=receipt, inherited=True, reason="done_before")
+            replace(known, status=EffectStatus.EXECUTED, receipt=receipt, inherited=True, reason="done_before"),
+            by=outcome.receipt_of,
         )
     draft.set_head(proposal=None)
     draft.fire_outcome(f"ok.{manifest.tool}")

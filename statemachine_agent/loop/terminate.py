@@ -65,7 +65,7 @@ def _judge_progress(draft: Draft, outcome: Outcome) -> None:
     if failed_reads >= _FAILED_READS:
         draft.leave("exit.dependency_failed", "dependency_failed", detail=(draft.head.observation or {}).get("text"))
     elif flag is not None and memory["corrected"]:
-        draft.leave("exit.no_progress", flag)
+        draft.leave("exit.no_progress", flag, detail=(draft.head.observation or {}).get("text"))
     elif flag is not None:
         draft.set_head(progress={**memory, "corrected": True})
         told = (draft.head.observation or {}).get("text")

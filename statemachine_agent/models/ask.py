@@ -22,6 +22,7 @@ class AskModel:
     """Asks on standard error, reads from standard input."""
 
     spec = "ask"
+    waits_for_person = True
 
     def __init__(self, environment: Environment) -> None:
         """The terminal is looked for when the first question is asked."""
@@ -37,9 +38,11 @@ def ask(prompt: Prompt) -> RawCall:
     """One choice; UsageError where nobody is there to ask."""
     _say("\n" + _screen(prompt))
     tool = _choose(prompt)
+    if isinstance(tool, str):  # not available yet, and proposed all the same: the machine will say why not
+        return RawCall(f"call-{prompt.step}", tool, _value("arguments as JSON", {"type": "object"}, required=True))
     required = tool.schema.get("required", ())
     fields = tool.schema.get("properties", {}).items()
-    arguments = {name: _value(name, schema, name in required) for name, schema in fields}
+    arguments = {name: _value(name, schema, required=name in required) for name, schema in fields}
     return RawCall(f"call-{prompt.step}", tool.name, {k: v for k, v in arguments.items() if v is not _LEFT_OUT})
 
 
@@ -60,8 +63,9 @@ def _screen(prompt: Prompt) -> str:
     return "\n".join(lines)
 
 
-def _choose(prompt: Prompt) -> OfferedTool:
-    names = {tool.name: tool for tool in prompt.tools}
+def _choose(prompt: Prompt) -> OfferedTool | str:
+    names: dict[str, OfferedTool | str] = {name: name for name in prompt.unavailable}
+    names |= {tool.name: tool for tool in prompt.tools}
     while True:
         answer = _read("choose a number or a name: ").strip()
         if answer in names:
@@ -72,7 +76,7 @@ def _choose(prompt: Prompt) -> OfferedTool:
         _say(f"  there is no choice `{one_line(answer, 40)}`")
 
 
-def _value(name: str, schema: Any, required: bool) -> Any:  # noqa: FBT001
+def _value(name: str, schema: Any, *, required: bool) -> Any:
     """What is typed for one argument: text as it is, anything else as JSON."""
     about = f" ({schema['description']})" if schema.get("description") else ""
     while True:
@@ -80,7 +84,10 @@ def _value(name: str, schema: Any, required: bool) -> Any:  # noqa: FBT001
         if not text and not required:
             return _LEFT_OUT
         if schema.get("type") == "string":
-            return text
+            if text or not schema.get("minLength"):
+                return text
+            _say("  write something")
+            continue
         try:
             return json.loads(text)
         except (ValueError, RecursionError):

@@ -111,7 +111,10 @@ class ModelUnavailableError(ModelError):
 
 
 class Model(Protocol):
-    """Something that decides: a provider, a script, a person."""
+    """Something that decides: a provider, a script, a person.
+
+    One that has `waits_for_person = True` is not hurried, and its time does not count against the task's.
+    """
 
     #: what a task stores to find it again (`scripted:…`, `ask`, `openai:…`)
     spec: str

@@ -17,6 +17,7 @@ from statemachine_agent.definition import node
 from statemachine_agent.definition.faults import FaultyDefinitionError, Report
 from statemachine_agent.definition.node import Node, complaint
 from statemachine_agent.definition.source import read, read_text
+from statemachine_agent.errors import UsageError
 from statemachine_agent.models.decision import RawCall, RawReply
 from statemachine_agent.models.port import ModelUnavailableError, Prompt, Reply, Spent
 
@@ -71,6 +72,10 @@ class ScriptedModel:
     spec: str = "scripted"
 
     def __post_init__(self) -> None:
+        if isinstance(self.steps, (str, Path)) or not all(isinstance(s, ScriptedStep) for s in self.steps):
+            raise UsageError(
+                "a script is a list of steps", hint="ScriptedModel.load(path) reads a file, .of(…) mappings"
+            )
         self._failures: dict[int, int] = {}
 
     @classmethod

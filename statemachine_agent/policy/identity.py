@@ -44,7 +44,7 @@ def establish(
     match how:
         case "asserted":
             if not claim:
-                raise RefusedError("nobody was named", hint="say who with --as or --actor", reason="no_identity")
+                raise UsageError("nobody was named", hint="say who with --as or --actor", reason="no_identity")
             return Identity(claim, "asserted")
         case "os":
             return _same(claim, Identity(environment.user(), "os"), "by the operating system")

@@ -21,10 +21,15 @@ from statemachine_agent.times import time_of
 _LOG_TABLES = ("checkpoint", "transition", "decision", "call", "evidence", "effect_event", "approval_event", "note")
 
 
+def is_end_of_id(text: str) -> bool:
+    """True for what can be the end of an id: enough of it that it is no accident, and nothing that a pattern would read."""
+    return len(text) >= 4 and all(c in "0123456789abcdef-" for c in text)  # noqa: PLR2004
+
+
 def task_row(connection: sqlite3.Connection, task_id: str) -> sqlite3.Row:
     """The row of a task; an id may be shortened as long as it stays the only one."""
     row = connection.execute("SELECT * FROM task WHERE id = ?", (task_id,)).fetchone()
-    if row is None and len(task_id) >= 4 and all(c in "0123456789abcdef-" for c in task_id):  # noqa: PLR2004
+    if row is None and is_end_of_id(task_id):
         rows = connection.execute("SELECT * FROM task WHERE id LIKE ? LIMIT 2", (f"%{task_id}",)).fetchall()
         if len(rows) > 1:
             raise UnknownTaskError(f"more than one task ends in {task_id}", hint="write more of its id")
@@ -119,13 +124,14 @@ def effect_by_key(connection: sqlite3.Connection, key: str) -> tuple[str, Effect
 
 
 def approval(connection: sqlite3.Connection, approval_id: str) -> tuple[str, Approval] | None:
-    """A request by its id, with the id of its task."""
-    row = connection.execute(
-        "SELECT approval.*, task.id AS task_id FROM approval JOIN task ON task.no = approval.task_no WHERE approval.id = ?",
-        (approval_id,),
-    ).fetchone()
-    if row is None:
+    """A request by its id, or by the end of it that no other has, with the id of its task."""
+    query = "SELECT approval.*, task.id AS task_id FROM approval JOIN task ON task.no = approval.task_no WHERE "
+    rows = connection.execute(query + "approval.id = ?", (approval_id,)).fetchall()
+    if not rows and is_end_of_id(approval_id):
+        rows = connection.execute(query + "approval.id LIKE ? LIMIT 2", (f"%{approval_id}",)).fetchall()
+    if len(rows) != 1:
         return None
+    row = rows[0]
     return row["task_id"], approval_of(row, payloads.get_many(connection, [row["shown_hash"]]))
 
 

@@ -80,7 +80,7 @@ class HttpBinding:
         except TimeoutError:
             raise _failure(sent, f"no answer within {timeout:g} s", "timeout") from None
         except Exception as problem:  # noqa: BLE001  whatever it was, only the connection knows whether it was sent
-            text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
+            text = one_line(f"{_place(http)}: {type(problem).__name__}: {problem}".rstrip(": "))
             known = isinstance(problem, httpx.HTTPError | OSError)
             raise _failure(sent, text, "unavailable" if known else "exception") from None
         return _judge(manifest, response, _without(body, secrets), whole=whole)
@@ -170,6 +170,11 @@ def _query(httpx: Any, rest: Mapping[str, Any], mark: str) -> str:
         for one in (value if isinstance(value, list | tuple) else [value])
     ]
     return mark + str(httpx.QueryParams(pairs)) if pairs else ""
+
+
+def _place(http: Http) -> str:
+    """Where it went, in the author's words: a variable's value is never written down."""
+    return http.template.base
 
 
 async def _body(response: Any, limit: int) -> tuple[bytes, bool]:

@@ -65,6 +65,7 @@ class Toolbox:
         key: str | None = None,
         seconds: float,
         on_request: Callable[[str, int], None] = lambda _id, _number: None,
+        on_attempt: Callable[[Attempt], None] = lambda _attempt: None,
     ) -> list[Attempt]:
         """All attempts of one call, the last one's outcome being the call's; `seconds` is what is left for all of it."""
         deadline = self._environment.monotonic() + seconds
@@ -76,6 +77,7 @@ class Toolbox:
             on_request(request.request_id, len(attempts) + 1)
             attempt = await self._attempt(manifest, request, len(attempts) + 1, left)
             attempts.append(attempt)
+            on_attempt(attempt)
             return attempt
 
         retrying = tenacity.AsyncRetrying(

@@ -50,7 +50,7 @@ def one_line(result: Result, code: int, *words: str) -> None:
         (("run", "refund", "-i", "order_id=x", "-i", "message=m", "--actor", "cust-3391"), 2, ("order_id", "^[0-9]+$")),
         (("run", "refund", "-i", "order_id=1", "--actor", "cust-3391"), 2, ("message", "required")),
         ((*RUN[:-1], "mallory"), 1, ("nobody is called `mallory`",)),
-        (RUN[:-2], 1, ("nobody was named", "--actor")),
+        (RUN[:-2], 2, ("nobody was named", "--actor")),
         ((*RUN, "--model", "gpt"), 2, ("there is no model `gpt`",)),
         ((*RUN, "--model", "scripted:none.yaml"), 21, ("none.yaml", "cannot be read")),
         (("show", "task-1"), 22, ("there is no store",)),

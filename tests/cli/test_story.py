@@ -41,7 +41,7 @@ def test_the_demo_tells_the_whole_story_and_ends_with_0(tmp_path: Path) -> None:
     ):
         assert wanted in result.out, wanted
     assert re.search(r"hash +[0-9a-f]{64}", result.out)
-    assert re.search(r"\$ sma --settings demo approve apr-\S+ --as lead@example.com --db \S+", result.out)
+    assert re.search(r"\$ .+ --settings demo approve apr-\S+ --as lead@example.com --db \S+", result.out)
     assert (tmp_path / ".sma/demo/tasks.db").exists()
     assert (tmp_path / ".sma/demo/refund.svg").read_text().startswith("<?xml")
     again = Sma(tmp_path)("demo")
@@ -53,13 +53,13 @@ def test_run_approve_resume_each_in_a_process_of_its_own(services: Sandbox, tmp_
     sma = Sma(tmp_path, services.urls)
     waiting = sma(*RUN)
     assert waiting.code == 3
-    request = re.search(r"sma approve (apr-\S+)", waiting.out)
-    task = re.search(r"sma resume (\S+)", waiting.out)
+    request = re.search(r" approve (apr-\S+)", waiting.out)
+    task = re.search(r" resume (\S+)", waiting.out)
     assert request and task
     listed = sma("approvals")
     assert request[1] in listed.out and "support_lead" in listed.out
     approved = sma("approve", request[1], "--as", "lead@example.com")
-    assert (approved.code, f"sma resume {task[1]}" in approved.out) == (0, True)
+    assert (approved.code, f" resume {task[1]}" in approved.out) == (0, True)
     done = sma("resume", task[1])
     assert done.code == 0
     assert "SUCCEEDED (completed), version 11, step 5" in done.out
@@ -113,8 +113,8 @@ def test_a_person_plays_the_model(sma: Sma) -> None:
     assert "there is no choice `nonsense`" in waiting.err
     assert "issue_refund: not available yet: look up the order, its refunds and the policy first" in waiting.err
     assert '"payment_id": "pay_5a2"' in waiting.err
-    request = re.search(r"sma approve (apr-\S+)", waiting.out)
-    task = re.search(r"sma resume (\S+)", waiting.out)
+    request = re.search(r" approve (apr-\S+)", waiting.out)
+    task = re.search(r" resume (\S+)", waiting.out)
     assert request and task
     sma.approve(request[1])
     done = sma("resume", task[1], input="notify_customer\nRefunded under rf_9001.\n")
@@ -151,7 +151,7 @@ def test_show_tells_what_a_person_needs(sma: Sma) -> None:
     """Evidence with its source, the effect with its key, the action with its hash, the next command."""
     task, request = sma.propose()
     shown = sma("show", task).out
-    for wanted in ("ev-1", "payments-service", "refund:order-8472:pay_5a2:v1", request, "sma approve", "cust-3391"):
+    for wanted in ("ev-1", "payments-service", "refund:order-8472:pay_5a2:v1", request, " approve ", "cust-3391"):
         assert wanted in shown
     assert sma("show", task[-12:]).code == 0, "the end of an id is enough while it is the only one"
 
@@ -171,7 +171,8 @@ def test_reject(sma: Sma) -> None:
 def test_cancel(sma: Sma) -> None:
     """Called off while it waits."""
     task, request = sma.propose()
-    assert sma("cancel", task).code == 0
+    assert sma("cancel", task).code == 2, "nobody was named"
+    assert sma("cancel", task, "--as", "cust-3391").code == 0
     assert sma("resume", task).code == 15
     late = sma("approve", request, "--as", "lead@example.com")
     assert late.code == 1
@@ -186,7 +187,7 @@ def test_a_signal_stops_the_worker_and_not_the_task(sma: Sma, services: Sandbox,
     worker.send_signal(number)
     _, err = worker.communicate(timeout=10)
     assert worker.returncode == code
-    assert "go on with `sma resume" in err and "Traceback" not in err
+    assert "go on with `" in err and " resume " in err and "Traceback" not in err
     control.clear_faults(services.urls["PAYMENTS_URL"])
     (task,) = sma("tasks", "--json").json
     assert sma("resume", task["id"]).code == 3

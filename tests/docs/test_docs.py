@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ from statemachine_agent.cli.main import COMMANDS, cli
 from statemachine_agent.cli.output import EXIT_CODES
 from statemachine_agent.reasons import REASONS
 from statemachine_agent.records import Status
+from statemachine_agent.sandbox import Sandbox
 from support.refund import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -46,6 +51,22 @@ def test_the_reasons_page_is_the_list_in_the_code() -> None:
         for r in REASONS.values()
     ]
     assert rows == wanted
+
+
+def test_the_readmes_program_runs_as_it_stands(services: Sandbox, tmp_path: Path) -> None:
+    """Copied out of the page, only its services standing elsewhere."""
+    (program,) = re.findall(r"```python\n(import asyncio.*?)```", README, re.DOTALL)
+    for name in ("machines", "tool_manifests", "people.yaml", "scripts"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **services.urls},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stdout.strip() == "SUCCEEDED completed", result.stderr
 
 
 def test_the_links_of_the_readme_lead_somewhere() -> None:

@@ -23,7 +23,8 @@ def findings(guards: str, states: str, success: str = "[]", more: str = "") -> l
     tools = [Source(f"{name}.yaml", tool) for name, tool in {**TOOLS, "other": OTHER}.items()]
     catalogue = checked_catalogue(Catalogue.build([Source("m.yaml", text)], tools))
     assert catalogue.report.errors == [], str(catalogue.report)
-    return [f"{f.mark.line + 1} {f.level}: {f.message}" for f in lint(catalogue)]
+    found = [f for f in lint(catalogue) if "may not be there yet" not in f.message]  # `test_presence` is about those
+    return [f"{f.mark.line + 1} {f.level}: {f.message}" for f in found]
 
 
 BOTH = "  A: {choose: {look: %s, other: %s, finish: [{when: g, goto: SUCCEEDED}]}}\n"

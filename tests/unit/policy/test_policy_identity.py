@@ -34,7 +34,7 @@ def shown(token: str | None, claim: str | None = None, *, key: str | None = KEY,
 
 
 def reason(*args: Any, **kwargs: Any) -> str:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(SmaError) as caught:
         establish(*args, **kwargs)
     assert caught.value.hint
     return caught.value.reason

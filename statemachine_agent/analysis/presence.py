@@ -1,0 +1,122 @@
+"""Which evidence is surely there when a state is entered, and guards that read what may be missing.
+
+A must-analysis over the rows: what a path records, and what a passed `has(evidence.T)` shows, holds behind it. It only
+warns: a guard that reads absent evidence ends the task, and authors forget to ask `has(…)` first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from statemachine_agent.definition.catalogue import Catalogue, MachineFile
+from statemachine_agent.definition.faults import Fault, Level
+from statemachine_agent.definition.machine import (
+    CallState,
+    ChooseState,
+    MachineDefinition,
+    ReconcileState,
+    State,
+)
+from statemachine_agent.definition.names import CONTROLS, ENDS
+from statemachine_agent.definition.rows import Row
+
+Tools = frozenset[str]
+
+_HAS = re.compile(r"has\(\s*evidence\.(\w+)\s*\)")
+_READ = re.compile(r"evidence\.(\w+)\s*[.\[]")
+
+
+def missing_evidence(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
+    """A warning for each guard that may read a result which is not there, at the guard."""
+    machine = file.definition
+    present = _at_entry(catalogue, machine)
+    warned: set[tuple[str, str]] = set()
+    for name, state in machine.states.items():
+        for known, rows in _lists(catalogue, state):
+            for guard, tool in _unsure(machine, present.get(name, frozenset()) | known, rows):
+                if (guard, tool) not in warned:
+                    warned.add((guard, tool))
+                    text = f"`{guard}` reads `evidence.{tool}`, which may not be there yet in `{name}`"
+                    advice = f"ask `has(evidence.{tool})` in a row above, or in the guard: `has(…) && …`"
+                    yield file.document.fault(("guards", guard), text, advice, key=True, level=Level.WARNING)
+
+
+def _at_entry(catalogue: Catalogue, machine: MachineDefinition) -> Mapping[str, Tools]:
+    """For each state the tools whose results are there on every path to it; unreached states are left out."""
+    present: dict[str, Tools] = {machine.initial: frozenset()}
+    waiting = [machine.initial]
+    while waiting:
+        name = waiting.pop()
+        for target, there in _edges(catalogue, machine, machine.states[name], present[name]):
+            if target in ENDS or target not in machine.states:
+                continue
+            merged = there if target not in present else present[target] & there
+            if present.get(target) != merged:
+                present[target] = merged
+                waiting.append(target)
+    return present
+
+
+def _edges(
+    catalogue: Catalogue, machine: MachineDefinition, state: State, before: Tools
+) -> Iterator[tuple[str, Tools]]:
+    for known, rows in _lists(catalogue, state):
+        there = before | known
+        for row in rows:
+            passed = there | _shown(machine, row.when or ())
+            if row.goto:
+                yield row.goto, passed
+            if row.unless and not (row.goto or row.stay):  # a refusal that did not hold: all of its guards did
+                there |= _shown(machine, row.unless)
+
+
+def _lists(catalogue: Catalogue, state: State) -> Iterator[tuple[Tools, Sequence[Row]]]:
+    """The lists of rows of a state, each with the tools whose results are new when it is judged."""
+    match state:
+        case ChooseState():
+            for tool, choice in state.choose.items():
+                manifest = catalogue.tool(tool)
+                if tool in CONTROLS or manifest is None or not manifest.is_read:
+                    yield frozenset(), choice.rows
+                else:  # a read's refusals are judged before it is called, its targets on its result
+                    yield frozenset(), [row for row in choice.rows if row.refuse]
+                    yield frozenset({tool}), [row for row in choice.rows if not row.refuse]
+            yield frozenset(), state.then
+        case CallState(call=tool) | ReconcileState(reconcile=tool):
+            for outcome, rows in state.then.items():
+                yield frozenset({tool} if str(outcome) in ("ok", "found") else ()), rows
+        case _:
+            for rows in getattr(state, "then", {}).values():
+                yield frozenset(), rows
+            yield frozenset(), getattr(state, "route", ())
+
+
+def _unsure(machine: MachineDefinition, there: Tools, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Guards of these rows, with a tool whose result they read and may not find."""
+    for row in rows:
+        seen = there
+        for name in flat(machine, (*(row.when or ()), *(row.unless or ()))):
+            text = machine.guards.get(name)
+            if isinstance(text, str):
+                own = set(_HAS.findall(text))
+                yield from ((name, tool) for tool in _READ.findall(text) if tool not in seen | own)
+                seen |= own if row.when or row.unless else frozenset()
+        if row.refuse is not None and row.unless:
+            there |= _shown(machine, row.unless)
+
+
+def _shown(machine: MachineDefinition, names: Sequence[str]) -> Tools:
+    """The tools whose results are there if all of these guards hold."""
+    texts = (machine.guards.get(name) for name in flat(machine, names))
+    return frozenset(t for text in texts if isinstance(text, str) and "||" not in text for t in _HAS.findall(text))
+
+
+def flat(machine: MachineDefinition, names: Sequence[str]) -> Iterator[str]:
+    """The guards that these stand for, lists of guards written out."""
+    for name in names:
+        guard = machine.guards.get(name)
+        if isinstance(guard, tuple):
+            yield from flat(machine, guard)
+        else:
+            yield name
