@@ -23,7 +23,7 @@ from statemachine_agent.policy.approvals import has_expired
 from statemachine_agent.records import Checkpoint
 
 
-@click.command()
+@click.command(short_help="What waits for an answer.")
 @click.option("--all", "everything", is_flag=True, help="Answered and expired ones too.")
 @db_option
 @json_option
@@ -56,7 +56,7 @@ def approvals(context: click.Context, everything: bool, db: str | None, as_json:
     return 0
 
 
-@click.command()
+@click.command(short_help="Say yes to an exact action.")
 @click.argument("approval")
 @click.option("--as", "claim", metavar="WHO", help="Who says yes.")
 @click.option("--why", metavar="TEXT", help="Kept with the answer.")
@@ -75,7 +75,7 @@ def approve(
     return _answer(context, approval, claim, why, db, yes=True, as_json=as_json)
 
 
-@click.command()
+@click.command(short_help="Say no; one is enough.")
 @click.argument("approval")
 @click.option("--as", "claim", metavar="WHO", help="Who says no.")
 @click.option("--why", metavar="TEXT", required=True, help="Kept with the answer.")

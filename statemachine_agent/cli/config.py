@@ -8,7 +8,7 @@ from statemachine_agent.cli.options import json_option, project_of
 from statemachine_agent.cli.output import say, show_json
 
 
-@click.command()
+@click.command(short_help="The settings in force.")
 @json_option
 @click.pass_context
 def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
@@ -33,7 +33,7 @@ def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
     return 0
 
 
-@click.command()
+@click.command(short_help="A token that shows who one is.")
 @click.argument("person")
 @click.option("--lasts", default="8h", show_default=True, help="For how long it is good: 30m, 8h, 7d.")
 @click.pass_context

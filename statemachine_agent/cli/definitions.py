@@ -15,7 +15,7 @@ from statemachine_agent.definition.source import read, read_text
 from statemachine_agent.errors import UsageError
 
 
-@click.command()
+@click.command(short_help="Judge machines and manifests.")
 @click.argument("paths", nargs=-1, metavar="[PATH…]")
 @json_option
 @click.pass_context
@@ -93,7 +93,7 @@ def _named(project: Project, paths: tuple[str, ...]) -> Catalogue:
     return Catalogue.read(machines, [*tools, *more], project.people, frozenset(project.settings.variables))
 
 
-@click.command()
+@click.command(short_help="Draw a machine.")
 @click.argument("machine")
 @click.option("-o", "--output", metavar="FILE", help="FILE.svg, .png, .dot, .mmd or .md; else Mermaid on the terminal.")
 @click.option("--task", metavar="TASK", help="Show where this task is and the way it went.")

@@ -35,7 +35,7 @@ class DemoError(SmaError):
     reason = "demo"
 
 
-@click.command()
+@click.command(short_help="The main job, end to end.")
 @click.option("--dir", "folder", default=".sma/demo", show_default=True, help="Where database and diagram go.")
 def demo(folder: str) -> int:
     """Run the main job: investigate order 8472, propose, approve, refund once, verify, notify."""

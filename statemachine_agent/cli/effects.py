@@ -22,7 +22,7 @@ from statemachine_agent.errors import UsageError
 from statemachine_agent.records import Checkpoint
 
 
-@click.command()
+@click.command(short_help="The ledger of external changes.")
 @click.option("--open", "only_open", is_flag=True, help="Only those that may have happened and nobody knows.")
 @click.option("--task", metavar="TASK", help="Only those of one task.")
 @db_option
@@ -55,7 +55,7 @@ def effects(context: click.Context, only_open: bool, task: str | None, db: str |
     return 0
 
 
-@click.command()
+@click.command(short_help="Settle an open effect by hand.")
 @click.argument("task")
 @click.argument("key")
 @click.option("--found", metavar="JSON", help="It happened: the tool's result.")

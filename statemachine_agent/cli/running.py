@@ -33,7 +33,7 @@ from statemachine_agent.runtime.runtime import Runtime
 from statemachine_agent.text import did_you_mean
 
 
-@click.command()
+@click.command(short_help="Start a task and run it.")
 @click.argument("machine")
 @click.option("-i", "--input", "inputs", multiple=True, metavar="KEY=VALUE", help="One input; repeat for more.")
 @click.option("--actor", metavar="ID", help="Who the task acts for.")
@@ -70,7 +70,7 @@ def run(
     return _finish(run_async(main()), again, as_json=as_json)
 
 
-@click.command()
+@click.command(short_help="Recover a task and run on.")
 @click.argument("task")
 @db_option
 @json_option
@@ -108,7 +108,7 @@ def _finish(checkpoint: Checkpoint, again: Again, *, as_json: bool) -> int:
     return EXIT_CODES[checkpoint.head.status]
 
 
-@click.command()
+@click.command(short_help="Call a task off.")
 @click.argument("task")
 @click.option("--as", "claim", metavar="WHO", help="Who calls it off.")
 @db_option

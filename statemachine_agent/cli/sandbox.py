@@ -23,7 +23,7 @@ class _StopError(Exception):
     pass
 
 
-@click.command()
+@click.command(short_help="The demo's services.")
 @click.option(
     "--dir", "folder", metavar="FOLDER", help="Where the services keep their files; else the setting `sandbox`."
 )

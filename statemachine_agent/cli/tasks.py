@@ -18,7 +18,7 @@ from statemachine_agent.runtime.trace import trace_of
 from statemachine_agent.text import did_you_mean, one_line
 
 
-@click.command()
+@click.command(short_help="List tasks.")
 @click.option("--status", metavar="STATUS", help="Only those in this status.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
 @db_option
@@ -52,7 +52,7 @@ def tasks(context: click.Context, status: str | None, limit: int, db: str | None
     return 0
 
 
-@click.command()
+@click.command(short_help="How a task stands.")
 @click.argument("task")
 @db_option
 @json_option
@@ -100,7 +100,7 @@ def show(context: click.Context, task: str, db: str | None, as_json: bool) -> in
     return 0
 
 
-@click.command()
+@click.command(short_help="The history of a task.")
 @click.argument("task")
 @db_option
 @json_option

@@ -12,8 +12,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, StrictInt, Tag
 
-from statemachine_agent.definition.node import Cel, Duration, Lower, Money, Node, Text, Upper, as_list, complaint
-from statemachine_agent.definition.rows import Row, Rows
+from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.node import (
+    Cel,
+    Duration,
+    Lower,
+    Money,
+    NameOrNames,
+    Node,
+    Text,
+    Upper,
+    as_list,
+    complaint,
+    in_schema,
+)
+from statemachine_agent.definition.rows import Row, Rows, Targets, WrittenRows
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.text import nearest, shorten
 
@@ -26,11 +39,15 @@ Count = Annotated[StrictInt, Field(ge=1)]
 class Limits(Node):
     """Budgets of one task; a step is one decision of the model."""
 
+    #: decisions of the model, accepted or not
     steps: Annotated[StrictInt, Field(ge=1, le=10_000)]
     #: time in which the task works; time suspended for a person or a timer does not count
     active_time: Duration = timedelta(minutes=5)
+    #: tokens of all decisions together, read and written
     tokens: Count = 200_000
+    #: calls of tools; look-ups on behalf of a write are not counted
     tool_calls: Count = 100
+    #: what the model may cost
     cost_usd: Annotated[Money, Field(gt=0)] = Decimal("1.00")
 
 
@@ -48,7 +65,9 @@ class Progress(Node):
 class Choice(Node):
     """One tool (or control choice) of a `choose` state: what the machine fills in, and its rows."""
 
+    #: arguments that the machine fills in; the model neither sees nor sends them
     pinned: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
+    #: what follows when it is proposed
     rows: Rows = (Row(stay=True),)
 
 
@@ -75,9 +94,13 @@ def _choices(value: Any) -> Any:
     return value
 
 
+_WRITTEN_CHOICE = WrittenRows | Choice
+_LISTED_CHOICES = Annotated[list[Lower], in_schema(uniqueItems=True, allOf=[{"items": {"not": {"enum": [*CONTROLS]}}}])]
+_NAMED_CHOICES = Annotated[dict[Lower, _WRITTEN_CHOICE], Field(min_length=1)]
+
 Choices = Annotated[
     Mapping[Lower, Annotated[Choice, BeforeValidator(_choice)]],
-    BeforeValidator(_choices, json_schema_input_type=list[str] | dict[str, Choice]),
+    BeforeValidator(_choices, json_schema_input_type=_LISTED_CHOICES | _NAMED_CHOICES),
 ]
 
 
@@ -95,7 +118,9 @@ class ChooseState(Node):
 
     not_built: ClassVar[frozenset[str]] = frozenset({"parallel_calls", "model"})
     kind: ClassVar[str] = "choose"
+    #: what the model is told in this state; else the summary of the machine
     brief: Text | None = None
+    #: what the model may propose: tools and control choices, each with what follows
     choose: Choices
     #: exits by evidence, tried after each recorded step
     then: Rows = ()
@@ -105,7 +130,8 @@ class RouteState(Node):
     """A deterministic branch: the first row that holds; no model, no tool."""
 
     kind: ClassVar[str] = "route"
-    route: Rows
+    #: the first row that holds is taken; the last one holds always
+    route: Targets
 
 
 #: `with` of a `call`: the pending proposal, or arguments one by one
@@ -119,30 +145,36 @@ class CallState(Node):
     """Run one tool, then go by its outcome."""
 
     kind: ClassVar[str] = "call"
+    #: the tool
     call: Lower
+    #: `proposal`, or its arguments one by one
     given: ProposalOrGiven = Field(default_factory=dict, alias="with")
-    then: Annotated[Mapping[Literal["ok", "failed", "blocked", "unknown"], Rows], NOT_A_TARGET]
+    #: where to, by outcome: a read has `ok` and `failed`, a write all four
+    then: Annotated[Mapping[Literal["ok", "failed", "blocked", "unknown"], Targets], NOT_A_TARGET]
 
 
 class ReconcileState(Node):
     """Ask the service whether an effect happened."""
 
     kind: ClassVar[str] = "reconcile"
+    #: the write whose effect is looked up
     reconcile: Lower
-    then: Annotated[Mapping[Literal["found", "absent", "failed"], Rows], NOT_A_TARGET]
+    #: where to, by answer
+    then: Annotated[Mapping[Literal["found", "absent", "failed"], Targets], NOT_A_TARGET]
 
 
-Roles = Annotated[
-    tuple[Lower, ...], Field(min_length=1), BeforeValidator(as_list, json_schema_input_type=str | list[str])
-]
+Roles = Annotated[tuple[Lower, ...], Field(min_length=1), BeforeValidator(as_list, json_schema_input_type=NameOrNames)]
 
 
 class ApprovalRequest(Node):
     """Who must say yes to what, and for how long the question stands."""
 
     not_built: ClassVar[frozenset[str]] = frozenset({"at_most"})
+    #: the write that is pending
     of: Lower
+    #: a role, or a list of roles, besides those that the manifest asks for
     by: Roles | None = None
+    #: how long the question stands, and how long a yes is good for
     expires: Duration
 
 
@@ -150,15 +182,19 @@ class ApprovalState(Node):
     """A durable wait for entitled people."""
 
     kind: ClassVar[str] = "approval"
+    #: what is asked
     approval: ApprovalRequest
-    then: Annotated[Mapping[Literal["approved", "rejected", "expired"], Rows], NOT_A_TARGET]
+    #: where to, by answer
+    then: Annotated[Mapping[Literal["approved", "rejected", "expired"], Targets], NOT_A_TARGET]
 
 
 class Wait(Node):
     """For how long, and at most how many times."""
 
     not_built: ClassVar[frozenset[str]] = frozenset({"until", "signal", "expires"})
+    #: how long one wait is
     duration: Duration = Field(alias="for")
+    #: entries of this state; one more takes `exhausted` at once
     at_most: Count | None = None
 
 
@@ -166,8 +202,10 @@ class WaitState(Node):
     """A durable wait for time to pass."""
 
     kind: ClassVar[str] = "wait"
+    #: how long, and how often
     wait: Wait
-    then: Annotated[Mapping[Literal["elapsed", "exhausted"], Rows], NOT_A_TARGET]
+    #: where to; `exhausted` stands there if `at_most` does
+    then: Annotated[Mapping[Literal["elapsed", "exhausted"], Targets], NOT_A_TARGET]
 
 
 VERBS = ("choose", "route", "call", "reconcile", "approval", "wait", "machine", "states")
@@ -231,17 +269,27 @@ class MachineDefinition(Node):
         "version": 1, "summary": "-", "limits": {"steps": 1}, "success": [], "initial": "X",
     }  # fmt: skip
 
+    #: its name, as in `sma run NAME`
     machine: Lower
+    #: raise it with every change; a task is finished on the text that it began with
     version: Count
+    #: one sentence for people, and for the model where a state has no `brief`
     summary: Text
+    #: what a task is started with: name to description of the value
     input: Properties = Field(default_factory=dict)
+    #: budgets of one task
     limits: Limits
+    #: named conditions over what is recorded; rows and `success` name them
     guards: Mapping[Lower, Guard] = Field(default_factory=dict)
     #: SUCCEEDED can be entered only while all of these hold
     success: tuple[Lower, ...]
+    #: promises about every path; kept, and not proved yet
     properties: tuple[Mapping[str, Any], ...] = ()
+    #: when a run counts as going in circles
     progress: Progress = Progress()
-    #: calls of a tool per task
+    #: calls of a tool per task; the tighter of this and the manifest counts
     at_most: Mapping[Lower, Count] = Field(default_factory=dict)
+    #: the state in which a task begins
     initial: Upper
+    #: name to state; a state is of the kind of its one verb
     states: Annotated[Mapping[Upper, StateNode], Field(min_length=1)]

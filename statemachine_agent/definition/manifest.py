@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from statemachine_agent.definition.machine import Count, Given, Roles
-from statemachine_agent.definition.node import Cel, Duration, Lower, Node, Pause, Text, complaint
+from statemachine_agent.definition.node import Cel, Duration, Lower, Node, Pause, Text, complaint, in_schema
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.definition.template import KeyTemplate, UrlTemplate
@@ -36,12 +36,21 @@ def _in_form(pattern: re.Pattern[str], what: str, advice: str) -> AfterValidator
     return AfterValidator(check)
 
 
-Scope = Annotated[Text, _in_form(_SCOPE, "a scope", "write `service:verb`, for example `orders:read`")]
+def _seen(pattern: re.Pattern[str]) -> Any:
+    """The form as JSON schemas say it."""
+    return in_schema(pattern=f"^{pattern.pattern}$")
+
+
+Scope = Annotated[Text, _in_form(_SCOPE, "a scope", "write `service:verb`, for example `orders:read`"), _seen(_SCOPE)]
 SourceName = Annotated[
-    Text, _in_form(_SOURCE, "the name of a source", "a source begins with a-z and goes on with a-z, 0-9, _ and -")
+    Text,
+    _in_form(_SOURCE, "the name of a source", "a source begins with a-z and goes on with a-z, 0-9, _ and -"),
+    _seen(_SOURCE),
 ]
-Function = Annotated[Text, _in_form(_FUNCTION, "a function", "write `package.module:function`")]
-Header = Annotated[Text, _in_form(_HEADER, "the name of a header", "write it as in HTTP, for example `X-Team`")]
+Function = Annotated[Text, _in_form(_FUNCTION, "a function", "write `package.module:function`"), _seen(_FUNCTION)]
+Header = Annotated[
+    Text, _in_form(_HEADER, "the name of a header", "write it as in HTTP, for example `X-Team`"), _seen(_HEADER)
+]
 
 
 def _status(value: object) -> object:
@@ -51,7 +60,9 @@ def _status(value: object) -> object:
     raise complaint(f"{shown(value)} is not an HTTP status of 400 to 599", "write a number, for example 422")
 
 
-StatusCode = Annotated[int, BeforeValidator(_status)]
+StatusCode = Annotated[
+    int, BeforeValidator(_status, json_schema_input_type=Annotated[str, Field(pattern=f"^{_STATUS.pattern}$")])
+]
 
 #: how a call can fail besides the names under `errors` and `http_NNN`
 ERROR_CLASSES = ("timeout", "unavailable", "rate_limited", "bad_result", "too_large", "exception")
@@ -62,9 +73,13 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 class Http(Node):
     """One request. Arguments without a placeholder go into the query of a GET or DELETE, else into the JSON body."""
 
+    #: a write is no GET
     method: Method = "GET"
+    #: `${VARIABLE}` in front, `{argument}` as whole path segments or query values
     url: Text
+    #: headers, with `${VARIABLE}` wherever one is wanted
     headers: Mapping[Header, Text] = Field(default_factory=dict)
+    #: the header in which a write sends its key
     idempotency_header: Header | None = None
 
     @field_validator("url")
@@ -83,7 +98,9 @@ class Binding(Node):
     """How the tool is reached: exactly one of its keys."""
 
     not_built: ClassVar[frozenset[str]] = frozenset({"mcp", "command"})
+    #: a request to a service
     http: Http | None = None
+    #: `package.module:function`
     python: Function | None = None
 
     @model_validator(mode="after")
@@ -96,9 +113,13 @@ class Binding(Node):
 class Reconcile(Node):
     """How the service is asked whether an effect happened."""
 
+    #: the read that looks
     tool: Lower
+    #: its arguments, from `args`, `effect` and `now`
     given: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
+    #: true where the answer shows the effect
     found: Cel
+    #: true where the answer shows that there is none; neither of them is in doubt
     absent: Cel
     #: the part of the answer that is the tool's own result
     result: Cel
@@ -107,7 +128,9 @@ class Reconcile(Node):
 class Idempotency(Node):
     """The effect's key, from business fields, and how to find the effect by it."""
 
+    #: `order:{isbn}:v1`; what makes two calls the same action, and nothing else
     key: Text
+    #: ask a read of the service
     reconcile: Reconcile | None = None
     #: send the same request with the same key once more; an answer means found
     replay: StrictBool = False
@@ -133,26 +156,37 @@ class Idempotency(Node):
 class Precondition(Node):
     """Read again just before the effect runs."""
 
+    #: the read
     tool: Lower
+    #: its arguments, from `args`, `effect` and `now`
     given: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
+    #: what must be true of its answer
     holds: Cel
+    #: the reason of `blocked` where it is not
     reason: Lower
 
 
 class Rule(Node):
     """When a call needs a yes, of whom, and by which policy."""
 
+    #: for which arguments; left out: for all
     when: Cel | None = None
+    #: a role, or a list of roles; each is filled by another person
     by: Roles
+    #: the policy that asks for it, shown to who approves
     because: Text
 
 
 class Retry(Node):
     """A write is retried only while nothing was sent; a read may be repeated."""
 
+    #: of a write: tries while nothing was sent
     unsent: Annotated[StrictInt, Field(ge=1, le=10)] | None = None
+    #: of a read: tries
     attempts: Annotated[StrictInt, Field(ge=1, le=10)] | None = None
+    #: the bound of the first pause; it doubles, and each pause is drawn below it
     backoff: Pause = timedelta(milliseconds=500)
+    #: of a read: the error classes that are worth another try
     errors: tuple[Lower, ...] = ("timeout", "unavailable")
 
 
@@ -168,26 +202,39 @@ class ToolManifest(Node):
         "version": 1, "summary": "-", "source": "x", "binding": {"python": "x:x"}, "returns": {},
     }  # fmt: skip
 
+    #: its name, as machines say it
     tool: Lower
+    #: raise it with every change of what the tool does; approvals are bound to it
     version: Count
+    #: one sentence, also for the model
     summary: Text
+    #: `read` changes nothing, `write` can be looked up, `irreversible` is always approved
     effect: Effect
     #: provenance stamped on every result
     source: SourceName
+    #: what the actor of the task must be allowed
     scopes: tuple[Scope, ...] = ()
+    #: how it is reached
     binding: Binding
+    #: what it takes: name to description of the value
     args: Properties = Field(default_factory=dict)
+    #: what is kept of its answer; what else a service sends is dropped
     returns: Properties
+    #: of a write: its key, and how an effect is found by it
     idempotency: Idempotency | None = None
+    #: of a write: read again just before it is sent
     precondition: Precondition | None = None
     #: a floor that no machine can lower; `[]` says on purpose that none is needed
     approval: tuple[Rule, ...] | None = None
+    #: how long one try may take
     timeout: Duration = timedelta(seconds=10)
+    #: when a call is tried again
     retry: Retry = Retry()
     #: calls per task, reconciliation excluded
     at_most: Count | None = None
-    #: answers that mean "no"
+    #: HTTP statuses that mean "no", each with an error class
     errors: Mapping[StatusCode, Lower] = Field(default_factory=dict)
+    #: the largest answer of a read that is kept
     max_bytes: Annotated[StrictInt, Field(ge=256, le=16_777_216)] = 262_144
 
     @property

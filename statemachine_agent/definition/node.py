@@ -17,6 +17,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     StringConstraints,
     ValidationError,
     ValidationInfo,
@@ -67,6 +68,11 @@ def complaint(message: str, advice: str) -> PydanticCustomError:
     return PydanticCustomError("complaint", "{message}", {"message": message, "advice": advice})
 
 
+def in_schema(**keywords: Any) -> Any:
+    """What the JSON schema of a value says besides, since only a validator of ours knows it; nothing is validated by it."""
+    return Field(json_schema_extra=keywords)
+
+
 # ---------------------------------------------------------------- values that occur everywhere
 
 Lower = Annotated[str, StringConstraints(strict=True, pattern=LOWER_PATTERN)]
@@ -76,6 +82,7 @@ Cel = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d)")
+_WRITTEN = Annotated[str, Field(pattern=f"^{_DURATION.pattern}$")]
 _LONGEST = 3660 * 86400.0  # ten years; a longer wait is a mistake
 
 
@@ -98,8 +105,8 @@ def _not_nothing(value: timedelta) -> timedelta:
 
 
 #: a duration that may be nothing
-Pause = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str)]
-Duration = Annotated[Pause, AfterValidator(_not_nothing)]
+Pause = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=_WRITTEN)]
+Duration = Annotated[Pause, AfterValidator(_not_nothing), in_schema(**{"not": {"pattern": r"^0+(\.0+)?[a-z]+$"}})]
 
 
 def _money(value: object) -> object:
@@ -114,6 +121,10 @@ Money = Annotated[Decimal, BeforeValidator(_money, json_schema_input_type=float)
 def as_list(value: object) -> object:
     """One name is a list of one."""
     return [value] if isinstance(value, str) else value
+
+
+#: what `as_list` makes names of
+NameOrNames = Lower | Annotated[list[Lower], Field(min_length=1)]
 
 
 # ---------------------------------------------------------------- from pydantic's errors to faults

@@ -14,14 +14,18 @@ from statemachine_agent.definition.node import Lower, Node
 class Person(Node):
     """One actor or approver."""
 
+    #: kept with a task, and readable in guards
     tenant: Lower = "default"
+    #: what they may say yes to: approvals name roles
     roles: tuple[Lower, ...] = ()
+    #: what tasks of theirs may do: tools name scopes
     scopes: tuple[Scope, ...] = ()
 
 
 class People(Node):
     """The people file."""
 
+    #: id to person; the id is what the operating system, a token or `--actor` says
     people: Mapping[Annotated[str, Field(min_length=1, max_length=200)], Person]
 
     @property

@@ -9,19 +9,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from statemachine_agent.definition.node import Lower, Node, Text, Upper, as_list, complaint
+from statemachine_agent.definition.node import Lower, NameOrNames, Node, Text, Upper, as_list, complaint, in_schema
 
 GuardNames = Annotated[
-    tuple[Lower, ...], Field(min_length=1), BeforeValidator(as_list, json_schema_input_type=str | list[str])
+    tuple[Lower, ...], Field(min_length=1), BeforeValidator(as_list, json_schema_input_type=NameOrNames)
 ]
 
 
 class Row(Node):
     """A condition (`when`, `unless` or none) and exactly one of `goto`, `stay`, `refuse`."""
 
+    #: taken if all of these guards hold: one name, or a list
     when: GuardNames | None = None
+    #: taken unless all of these guards hold: one name, or a list
     unless: GuardNames | None = None
+    #: a state, or one of the built-in ends
     goto: Upper | None = None
+    #: accept, and stay in this state
     stay: Literal[True] | None = None
     #: stay, and give the model this constant text
     refuse: Text | None = None
@@ -62,8 +66,20 @@ def _rows(value: Any) -> Any:
     return value
 
 
+_LISTED = Annotated[list[Row], Field(min_length=1)]
+#: a target, `stay`, or a list of rows
+WrittenRows = Literal["stay"] | Upper | _LISTED
+_LEADING = Annotated[_LISTED, in_schema(allOf=[{"items": {"required": ["goto"]}}])]
+
 Rows = Annotated[
     tuple[Row, ...],
     Field(min_length=1),
-    BeforeValidator(_rows, json_schema_input_type=str | list[Row]),
+    BeforeValidator(_rows, json_schema_input_type=WrittenRows),
+]
+
+#: rows of a state without a model: each leads somewhere, which is checked across the catalogue
+Targets = Annotated[
+    tuple[Row, ...],
+    Field(min_length=1),
+    BeforeValidator(_rows, json_schema_input_type=Upper | _LEADING),
 ]

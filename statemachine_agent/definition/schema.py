@@ -13,7 +13,7 @@ import jsonschema_rs
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from statemachine_agent.definition.names import CEL_WORDS
-from statemachine_agent.definition.node import Node, Text, complaint
+from statemachine_agent.definition.node import Node, Text, complaint, in_schema
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.text import one_line
 
@@ -29,7 +29,9 @@ def _name(value: str) -> str:
 
 
 #: the name of an input, an argument or a field of a result
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[
+    str, AfterValidator(_name), in_schema(pattern=f"^{_NAME.pattern}$", **{"not": {"enum": sorted(CEL_WORDS)}})
+]
 
 
 def _scalar(value: object) -> object:
@@ -44,8 +46,8 @@ def _number(value: object) -> object:
     return value
 
 
-Scalar = Annotated[Any, BeforeValidator(_scalar, json_schema_input_type=str | int | float | bool)]
-Number = Annotated[Any, BeforeValidator(_number, json_schema_input_type=int | float)]
+Scalar = Annotated[Any, BeforeValidator(_scalar, json_schema_input_type=str | float | bool)]
+Number = Annotated[Any, BeforeValidator(_number, json_schema_input_type=float)]
 Kind = Literal["string", "integer", "number", "boolean", "array", "object"]
 
 MAX_ITEMS = 1000  # of a list without a limit of its own: what a guard joins stays small
@@ -54,23 +56,37 @@ MAX_ITEMS = 1000  # of a list without a limit of its own: what a guard joins sta
 class Property(Node):
     """One value: its type, its limits, and whether its text comes from outside."""
 
+    #: left out: that of the first value of `enum`, object with `properties`, else string
     type: Kind | None = None
+    #: shown to the model beside an argument
     description: Text | None = None
+    #: it may be absent; without this it must be there
     optional: StrictBool = False
     #: free text from outside; never trusted, marked wherever it is shown
     untrusted: StrictBool = False
     #: an argument that no untrusted text may reach
     trusted: StrictBool = False
+    #: the only values it can have; guards are checked against them
     enum: Annotated[tuple[Scalar, ...], Field(min_length=1)] | None = None
+    #: a regular expression that is looked for in a text; write `^` and `$` for all of it
     pattern: str | None = None
+    #: what a text must be
     format: Literal["date-time", "date", "email", "uri", "uuid"] | None = None
+    #: characters of a text, at least
     min_length: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="minLength")
+    #: characters of a text, at most
     max_length: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="maxLength")
+    #: a number is at least this
     minimum: Number | None = None
+    #: a number is at most this
     maximum: Number | None = None
+    #: what each element of an array is
     items: Property | None = None
+    #: elements of an array, at least
     min_items: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, alias="minItems")
+    #: elements of an array, at most; 1000 where nothing is said
     max_items: Annotated[StrictInt, Field(ge=0, le=10_000)] | None = Field(default=None, alias="maxItems")
+    #: what an object holds; nothing else is accepted
     properties: Properties | None = None
 
     @field_validator("pattern")
@@ -87,7 +103,7 @@ class Property(Node):
     @model_validator(mode="after")
     def _fits_its_type(self) -> Property:
         kind = self.kind
-        for key, fits in _FITS.items():
+        for key, fits in PROPERTY_FITS.items():
             if getattr(self, key) is not None and kind not in fits:
                 name = type(self).model_fields[key].alias or key
                 raise complaint(
@@ -116,7 +132,7 @@ class Property(Node):
 Properties = Mapping[Name, Property]
 
 
-_FITS: dict[str, tuple[Kind, ...]] = {
+PROPERTY_FITS: dict[str, tuple[Kind, ...]] = {
     "pattern": ("string",), "format": ("string",), "min_length": ("string",), "max_length": ("string",),
     "minimum": ("integer", "number"), "maximum": ("integer", "number"),
     "items": ("array",), "min_items": ("array",), "max_items": ("array",), "properties": ("object",),

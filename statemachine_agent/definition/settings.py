@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from statemachine_agent.definition.node import Node, as_list, complaint
+from statemachine_agent.definition.node import Node, as_list, complaint, in_schema
 from statemachine_agent.definition.sentences import explain, shown
 from statemachine_agent.errors import SettingsError
 from statemachine_agent.text import did_you_mean, one_line
@@ -25,7 +25,7 @@ FILES = ("statemachine-agent.toml", "pyproject.toml")
 TABLE = "statemachine-agent"
 
 
-Paths = Annotated[tuple[str, ...], BeforeValidator(as_list)]
+Paths = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
 
 
 def _variable(value: object) -> object:
@@ -34,12 +34,19 @@ def _variable(value: object) -> object:
     return value
 
 
+VariableName = Annotated[str, BeforeValidator(_variable), in_schema(pattern="^[A-Z][A-Z0-9_]*$")]
+
+
 class Settings(Node):
     """The settings in force; paths are relative to the folder of the file that they come from."""
 
+    #: files and folders of machines
     machines: Paths = ("machines",)
+    #: files and folders of tool manifests
     tools: Paths = ("tool_manifests",)
+    #: the people file
     people: str = "people.yaml"
+    #: the store
     db: str = "tasks.db"
     #: what decides where a task does not say: `ask`, `scripted:FILE`
     model: str = "ask"
@@ -48,7 +55,7 @@ class Settings(Node):
     #: with `token`: the variable that holds the key which tokens are signed with
     identity_key: str = "SMA_IDENTITY_KEY"
     #: names for `${…}` in manifests, each with its value unless the environment has one
-    variables: Mapping[Annotated[str, BeforeValidator(_variable)], str] = Field(default_factory=dict)
+    variables: Mapping[VariableName, str] = Field(default_factory=dict)
     #: hosts that HTTP tools may reach: `name` or `name:port`
     hosts: tuple[str, ...] = ()
     #: packages that Python tools may be imported from

@@ -1,0 +1,333 @@
+"""JSON schemas of the files that people write, for their editors: generated from the models that read those files.
+
+What loads fits its schema, so an editor gives no false alarm. The other way round a schema sees less than the loader: no names
+in other places, no expressions, no relation of values. It must not read any file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from importlib import import_module
+from typing import Any, cast
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from statemachine_agent.definition.names import CEL_WORDS, CONTROLS, ENDS, RESERVED
+from statemachine_agent.definition.node import Node
+from statemachine_agent.definition.rows import Row
+from statemachine_agent.definition.schema import PROPERTY_FITS
+
+#: kind of file → its model, by name: a script is read a layer above this one, and nothing is imported before it is asked for
+KINDS = {
+    "machine": "definition.machine:MachineDefinition",
+    "tool": "definition.manifest:ToolManifest",
+    "people": "definition.people:People",
+    "script": "models.scripted:Script",
+    "settings": "definition.settings:Settings",
+}
+
+Schema = dict[str, Any]
+
+
+def model_of(kind: str) -> type[Node]:
+    """The model that reads files of this kind."""
+    module, _, name = KINDS[kind].partition(":")
+    return cast("type[Node]", getattr(import_module(f"statemachine_agent.{module}"), name))
+
+
+def schema(kind: str) -> Schema:
+    """The JSON schema (draft 2020-12) of a `kind` of file: one of `KINDS`."""
+    model = model_of(kind)
+    found = model.model_json_schema(schema_generator=_Generator)
+    for name, one in {model.__name__: found, **found.get("$defs", {})}.items():
+        if name in _RULES:
+            _RULES[name](one)
+    definitions = found.pop("$defs", {})
+    _share(found, definitions)
+    return {
+        "$schema": _Generator.schema_dialect,
+        "title": found.pop("title"),
+        "description": found.pop("description"),
+        **found,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+#: what many mappings hold: a name for it, and where it stands
+_SHARED = (
+    ("Rows", "Choice", "rows"),
+    ("Targets", "RouteState", "route"),
+    ("Arguments", "Choice", "with"),
+    ("Arguments", "Reconcile", "with"),
+)
+
+
+def _share(root: Schema, definitions: dict[str, Schema]) -> None:
+    """Name what stands in many places, and refer to it there."""
+    for name, model, key in _SHARED:
+        if model in definitions:
+            one = definitions[model]["properties"][key]
+            shared = {k: v for k, v in one.items() if k not in _ABOUT}
+            _refer(root, shared, name)
+            _refer(definitions, shared, name)
+            definitions[name] = shared
+
+
+_ABOUT = ("description", "default")
+
+
+def _refer(within: Any, shared: Schema, name: str) -> None:
+    for key, value in within.items() if isinstance(within, dict) else enumerate(within):
+        if isinstance(value, dict) and {k: v for k, v in value.items() if k not in _ABOUT} == shared:
+            about = {k: value[k] for k in _ABOUT if k in value}
+            within[key] = {"$ref": f"#/$defs/{name}", **about}
+        elif isinstance(value, (dict, list)):
+            _refer(value, shared, name)
+
+
+class _Generator(GenerateJsonSchema):
+    """Pydantic's schemas in an author's words: described by the code's own comments, mappings closed, defaults as written."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        found = super().model_schema(schema)
+        model = schema["cls"]
+        found["title"] = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).capitalize()
+        comments = _comments(model)
+        for name, field in model.model_fields.items():
+            if name in comments:
+                found["properties"][field.alias or name]["description"] = comments[name]
+        return found
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic's signature
+        return False  # it would only be the key once more
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        """A mapping: of known keys a closed object, of other keys one whose keys have a form."""
+        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
+        values = self.generate_inner(schema["values_schema"]) if "values_schema" in schema else {}
+        if "enum" in keys:
+            return {"type": "object", "properties": dict.fromkeys(keys["enum"], values), "additionalProperties": False}
+        found: Schema = {"type": "object", "additionalProperties": values or True}
+        if keys.keys() - {"type"}:
+            found["propertyNames"] = keys
+        if "min_length" in schema:
+            found["minProperties"] = schema["min_length"]
+        return found
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        found = self.generate_inner(schema["schema"])
+        default = _written(schema.get("default"))
+        return found if default is None else {**found, "default": default}
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:  # noqa: ARG002  pydantic's signature
+        return {"type": "number", "exclusiveMinimum": 0}  # the only amount of money is a limit
+
+
+# ---------------------------------------------------------------- comments and defaults, as an author reads them
+
+
+def _comments(model: type[Node]) -> dict[str, str]:
+    """The `#:` comment above each field; none where there is no source."""
+    try:
+        lines = inspect.getsource(model).splitlines()
+    except OSError:
+        return {}
+    found: dict[str, str] = {}
+    above: list[str] = []
+    for line in map(str.strip, lines):
+        if line.startswith("#:"):
+            above.append(line.removeprefix("#:").strip())
+            continue
+        field = re.match(r"(\w+):", line)
+        if field and above:
+            text = " ".join(above)
+            found[field[1]] = f"{text[0].upper()}{text[1:]}."
+        above = []
+    return found
+
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
+
+
+def _written(value: object) -> Any:
+    """A default as an author would write it; None where there is nothing to say."""
+    match value:
+        case timedelta():
+            ms = round(value.total_seconds() * 1000)
+            return next(f"{ms // size}{unit}" for unit, size in _UNITS if ms % size == 0)
+        case Decimal():
+            return float(value)
+        case bool() | int() | float() | str():
+            return value
+        case (Row(stay=True),):
+            return "stay"
+        case tuple() if all(isinstance(v, str) for v in value):
+            return list(value)
+        case _:
+            return None
+
+
+# ---------------------------------------------------------------- rules between the keys of one mapping
+#
+# Each says in a schema what a validator of the model, or a check of the loader, says in a sentence. A key without a value
+# counts as one that is not there, as it does in the loader.
+
+_ABSENT: Schema = {"type": "null"}
+
+
+_REPLAYED: Schema = {"required": ["replay"], "properties": {"replay": {"const": True}}}
+_SEVERAL: Schema = {"required": ["calls"], "properties": {"calls": {"minItems": 1}}}
+
+
+def _present(key: str) -> Schema:
+    return {"required": [key], "properties": {key: {"not": _ABSENT}}}
+
+
+def _exactly_one(*keys: str) -> Schema:
+    return {"oneOf": [_present(key) for key in keys]}
+
+
+def _not_both(one: Schema, other: Schema) -> Schema:
+    return {"not": {"allOf": [one, other]}}
+
+
+def _only_with(key: str, *others: str) -> list[Schema]:
+    return [{"if": _present(other), "then": _present(key)} for other in others]
+
+
+def _not_named(schema: Schema, words: Sequence[str]) -> None:
+    schema["not"] = {"enum": sorted(words)}
+
+
+def _row(found: Schema) -> None:
+    found["allOf"] = [
+        _exactly_one("goto", "stay", "refuse"),
+        _not_both(_present("when"), _present("unless")),
+        *_only_with("goto", "reason", "confirms"),
+    ]
+
+
+def _choose(found: Schema) -> None:
+    """Control choices go to certain ends only, and have nothing to fill in."""
+    named = next(one for one in found["properties"]["choose"]["anyOf"] if one["type"] == "object")
+    named["properties"] = {
+        "finish": _control("SUCCEEDED"),
+        "ask_user": _control("NEEDS_INPUT"),
+        "cannot_continue": _control(*ENDS),
+        "request_approval": False,
+    }
+    rows = next(one for one in found["properties"]["then"]["anyOf"] if one.get("type") == "array")
+    rows["allOf"] = [{"items": {"properties": {"refuse": _ABSENT}}}]
+
+
+def _control(*targets: str) -> Schema:
+    row = {"properties": {"goto": {"enum": [*targets, None]}, "stay": _ABSENT}}
+    rows = [
+        {"enum": [*targets]},
+        {"type": "array", "minItems": 1, "items": {"allOf": [{"$ref": "#/$defs/Row"}, row]}},
+    ]
+    mapping = {
+        "type": "object",
+        "properties": {"rows": {"anyOf": rows}, "with": {"type": "object", "maxProperties": 0}},
+        "required": ["rows"],
+        "additionalProperties": False,
+    }
+    return {"anyOf": [*rows, mapping]}
+
+
+def _call(found: Schema) -> None:
+    found["properties"]["then"] |= {
+        "required": ["ok", "failed"],
+        "dependentRequired": {"blocked": ["unknown"], "unknown": ["blocked"]},
+    }
+
+
+def _all_outcomes(found: Schema) -> None:
+    then = found["properties"]["then"]
+    then["required"] = list(then["properties"])
+
+
+def _wait(found: Schema) -> None:
+    found["properties"]["then"]["required"] = ["elapsed"]
+    found |= {
+        "if": {"properties": {"wait": _present("at_most")}},
+        "then": {"properties": {"then": {"required": ["exhausted"]}}},
+        "else": {"properties": {"then": {"properties": {"exhausted": False}}}},
+    }
+
+
+def _machine(found: Schema) -> None:
+    lower, upper = {w.lower() for w in RESERVED}, {w.upper() for w in RESERVED}
+    keys = found["properties"]
+    _not_named(keys["machine"], lower)
+    _not_named(keys["guards"]["propertyNames"], lower)
+    _not_named(keys["states"]["propertyNames"], upper)
+    _not_named(keys["initial"], ENDS)
+
+
+def _property(found: Schema) -> None:
+    """A key that belongs to certain types; where no type is written, the loader looks at the other keys too."""
+    for name, kinds in PROPERTY_FITS.items():
+        found.setdefault("allOf", []).append(
+            {"if": _present(name), "then": {"properties": {"type": {"enum": [*kinds, None]}}}}
+        )
+
+
+def _tool(found: Schema) -> None:
+    """What makes a write safe stands in every write, and in no read."""
+    http = {"method": {"not": {"const": "GET"}}}
+    write: Schema = {
+        "required": ["idempotency", "approval"],
+        "properties": {
+            "idempotency": {"not": _ABSENT},
+            "approval": {"not": _ABSENT},
+            "retry": {"properties": {"attempts": _ABSENT}},
+            "binding": {"properties": {"http": {"required": ["method", "idempotency_header"], "properties": http}}},
+        },
+    }
+    read: Schema = {
+        "properties": {
+            **dict.fromkeys(("idempotency", "precondition", "approval"), False),
+            "retry": {"properties": {"unsent": _ABSENT}},
+            "binding": {"properties": {"http": {"properties": {"idempotency_header": _ABSENT}}}},
+        }
+    }
+    looked_up = {"anyOf": [_present("reconcile"), _REPLAYED]}
+    always = {"minItems": 1, "maxItems": 1, "items": {"properties": {"when": _ABSENT}}}
+    found["allOf"] = [
+        {"if": _effect("read"), "then": read},
+        {"if": _effect("write", "irreversible"), "then": write},
+        {"if": _effect("write"), "then": {"properties": {"idempotency": looked_up}}},
+        {"if": _effect("irreversible"), "then": {"properties": {"approval": always}}},
+    ]
+    _not_named(found["properties"]["tool"], {w.lower() for w in RESERVED} | CEL_WORDS)
+
+
+def _effect(*values: str) -> Schema:
+    return {"required": ["effect"], "properties": {"effect": {"enum": [*values]}}}
+
+
+def _with(*rules: Schema) -> Callable[[Schema], None]:
+    return lambda found: found.update(allOf=[*rules])
+
+
+#: by the name of the model
+_RULES: Mapping[str, Callable[[Schema], None]] = {
+    "Row": _row,
+    "ChooseState": _choose,
+    "CallState": _call,
+    "ReconcileState": _all_outcomes,
+    "ApprovalState": _all_outcomes,
+    "WaitState": _wait,
+    "MachineDefinition": _machine,
+    "Property": _property,
+    "Binding": _with(_exactly_one("http", "python")),
+    "Idempotency": _with(_not_both(_present("reconcile"), _REPLAYED)),
+    "ToolManifest": _tool,
+    "ScriptedStep": _with(_not_both(_present("call"), _SEVERAL)),
+}
