@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Discriminator, Field, StrictInt, Tag
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.node import (
     Cel,
+    Count,
     Duration,
     Lower,
     Money,
@@ -26,14 +27,13 @@ from statemachine_agent.definition.node import (
     complaint,
     in_schema,
 )
+from statemachine_agent.definition.properties import PromiseNode
 from statemachine_agent.definition.rows import Row, Rows, Targets, WrittenRows
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.text import nearest, shorten
 
 #: a value of `with`: a reference (`input.isbn`), a literal, or `{text: …}` for a literal that looks like one
 Given = Any
-
-Count = Annotated[StrictInt, Field(ge=1)]
 
 
 class Limits(Node):
@@ -283,8 +283,8 @@ class MachineDefinition(Node):
     guards: Mapping[Lower, Guard] = Field(default_factory=dict)
     #: SUCCEEDED can be entered only while all of these hold
     success: tuple[Lower, ...]
-    #: promises about every path; kept, and not proved yet
-    properties: tuple[Mapping[str, Any], ...] = ()
+    #: promises about every path; their names are checked, and they are not proved yet
+    properties: tuple[PromiseNode, ...] = ()
     #: when a run counts as going in circles
     progress: Progress = Progress()
     #: calls of a tool per task; the tighter of this and the manifest counts

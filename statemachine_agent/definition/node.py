@@ -18,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictInt,
     StringConstraints,
     ValidationError,
     ValidationInfo,
@@ -78,6 +79,7 @@ def in_schema(**keywords: Any) -> Any:
 Lower = Annotated[str, StringConstraints(strict=True, pattern=LOWER_PATTERN)]
 Upper = Annotated[str, StringConstraints(strict=True, pattern=UPPER_PATTERN)]
 Text = Annotated[str, StringConstraints(strict=True, min_length=1)]
+Count = Annotated[StrictInt, Field(ge=1)]
 Cel = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=2000)]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
