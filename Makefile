@@ -44,4 +44,4 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .sma build dist
+	rm -rf $(VENV) build dist  # the tasks in .sma stay

@@ -54,8 +54,7 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
         if not any(f.file == file.document.source.name for f in report.errors):
             say(_line(catalogue, name))
     count = len(report.errors)
-    if count:
-        say(f"{count} fault{'s' if count != 1 else ''}")
+    say(f"{count or 'no'} fault{'s' if count != 1 else ''}")
     return 1 if count else 0
 
 
@@ -63,7 +62,7 @@ def _line(catalogue: Catalogue, name: str) -> str:
     definition = catalogue.machines[name].definition
     tools = len(catalogue.used_tools(definition))
     proved = f", {len(definition.properties)} properties not proved yet" if definition.properties else ""
-    return f"{name} {definition.version}: {len(definition.states)} states, {tools} tools, no faults{proved}"
+    return f"{name} {definition.version}: {len(definition.states)} states, {tools} tools{proved}"
 
 
 def _named(project: Project, paths: tuple[str, ...]) -> Catalogue:

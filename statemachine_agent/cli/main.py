@@ -5,10 +5,11 @@ A command's module is imported when it is asked for. It must not know what any c
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -99,27 +100,51 @@ def run(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    as_json = False
     try:
         given = [_as_utf8(a) for a in (sys.argv[1:] if arguments is None else arguments)]
+        as_json = "--json" in given
         result = cli.main(args=given, prog_name="sma", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except SmaError as problem:
-        _complain(str(problem))
-        return problem.exit_code
-    except click.ClickException as problem:
-        _complain(problem.format_message(), usage=getattr(problem, "ctx", None))
-        return problem.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        _complain("stopped")
-        return 130
     except BrokenPipeError:
         return _closed_pipe()
-    except Exception as problem:
-        if os.environ.get("SMA_DEBUG"):
+    except (Exception, KeyboardInterrupt) as problem:
+        if os.environ.get("SMA_DEBUG") and not isinstance(problem, _EXPECTED):
             raise
-        _complain(f"internal error: {type(problem).__name__}: {problem} (SMA_DEBUG=1 shows where; please report it)")
-        return 70
+        told = _told(problem)
+        with suppress(OSError):  # nobody reads standard error either
+            click.echo(json.dumps(told) if as_json else _line(told), err=True)
+        code: int = told["exit_code"]
+        return code
+
+
+_EXPECTED = (SmaError, click.ClickException, click.Abort, KeyboardInterrupt)
+
+
+def _told(problem: BaseException) -> dict[str, Any]:
+    """What a person or a program is told of what went wrong."""
+    match problem:
+        case SmaError():
+            told = {"error": problem.message, "hint": problem.hint, "reason": problem.reason}
+            return {**told, "exit_code": problem.exit_code}
+        case click.ClickException():
+            at = getattr(problem, "ctx", None)
+            hint = f"see `{at.command_path} --help`" if at is not None else None
+            return {
+                "error": problem.format_message(), "hint": hint, "reason": "usage", "exit_code": problem.exit_code
+            }  # fmt: skip
+        case click.Abort() | KeyboardInterrupt():
+            return {"error": "stopped", "hint": None, "reason": "stopped", "exit_code": 130}
+        case _:
+            hint = "SMA_DEBUG=1 shows where; please report it"
+            message = f"internal error: {type(problem).__name__}: {problem}"
+            return {"error": message, "hint": hint, "reason": "internal", "exit_code": 70}
+
+
+def _line(told: Mapping[str, Any]) -> str:
+    hint = f" ({told['hint']})" if told["hint"] else ""
+    return f"sma: {visible(told['error'], keep=chr(10))}{hint}"
 
 
 def _as_utf8(argument: str) -> str:
@@ -128,12 +153,6 @@ def _as_utf8(argument: str) -> str:
         return os.fsencode(argument).decode()
     except UnicodeError:
         raise click.UsageError(f"`{argument}` is not UTF-8 text") from None
-
-
-def _complain(text: str, usage: Any = None) -> None:
-    hint = f" (see `{usage.command_path} --help`)" if usage is not None else ""
-    with suppress(OSError):  # nobody reads standard error either
-        click.echo(f"sma: {visible(text, keep=chr(10))}{hint}", err=True)
 
 
 def _closed_pipe() -> int:

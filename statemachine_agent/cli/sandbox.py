@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 from types import FrameType
@@ -29,7 +30,7 @@ class _StopError(Exception):
 )
 @click.option("--port", type=click.IntRange(1, 65532), help="The first of the four ports, if not 8471.")
 @click.option("--fresh", is_flag=True, help="Forget what the services remember.")
-@click.option("--fault", "faults", multiple=True, metavar="SERVICE=MODE", help="For example refunds=commit_then_drop.")
+@click.option("--fault", "faults", multiple=True, metavar="SERVICE=MODE", help="How its next request goes wrong.")
 @click.pass_context
 def sandbox(
     context: click.Context,
@@ -38,7 +39,20 @@ def sandbox(
     fresh: bool,  # noqa: FBT001
     faults: tuple[str, ...],
 ) -> int:
-    """Start payments, refunds, policy and notifications on this machine, and stop them with Ctrl-C."""
+    """Start payments, refunds, policy and notifications on this machine, and stop them with Ctrl-C.
+
+    \b
+    --fault refunds=commit_then_drop makes the next write go wrong, --fault refunds.read=unavailable
+    the next read (payments has reads only); several queue. The modes:
+      commit_then_drop  do the work, then drop the connection without an answer
+      drop_before       drop the connection without doing the work (drop, for reads)
+      refuse            answer 422, nothing done
+      queued, rejected  a new refund is given this status
+      unavailable       answer 503, nothing done
+      slow, slow_before answer 30 seconds later, or as many as in slow:5
+      garbage           do the work, answer with what is no JSON
+      huge              do the work, answer with two megabytes too much
+    """  # noqa: D301  click wants the character
     from statemachine_agent.sandbox import DEFAULT_PORTS, PortInUse, Sandbox, ServiceNotStarted, control, forget
 
     project = project_of(context)
@@ -55,8 +69,8 @@ def sandbox(
     try:
         ports = DEFAULT_PORTS if port is None else {name: port + n for n, name in enumerate(DEFAULT_PORTS)}
         with Sandbox(place, ports) as services:
-            for service, mode in wanted:
-                control.set_fault(services.urls[f"{service.upper()}_URL"], mode)
+            for service, mode, seconds, kind in wanted:
+                control.set_fault(services.urls[f"{service.upper()}_URL"], mode, seconds=seconds, on=kind)
             for name, url in services.urls.items():
                 say(f"{name}={url}")
             say(f"files in {place}; stop with Ctrl-C")
@@ -69,12 +83,21 @@ def sandbox(
     except ServiceNotStarted as problem:
         raise SandboxError(str(problem), hint="name another folder with --dir") from None
     except control.ControlError as problem:
-        raise UsageError(str(problem), hint="see the sandbox's fault modes") from None
+        raise UsageError(str(problem), hint="`sma sandbox --help` lists the modes") from None
     return 0
 
 
-def _fault(text: str) -> tuple[str, str]:
-    service, mark, mode = text.partition("=")
-    if not mark or service not in ("payments", "refunds", "policy", "notifications"):
+_SLOW = 30.0
+_FAULT = re.compile(
+    r"(?P<service>payments|refunds|policy|notifications)(?P<read>\.read)?=(?P<mode>[a-z_]+)(:(?P<seconds>[0-9]{1,3}))?"
+)
+
+
+def _fault(text: str) -> tuple[str, str, float | None, str]:
+    """Service, mode, seconds of a slow mode, and which requests are meant."""
+    found = _FAULT.fullmatch(text)
+    if found is None:
         raise UsageError(f"`--fault {text}` is not SERVICE=MODE", hint="for example refunds=commit_then_drop")
-    return service, mode
+    slow = float(found["seconds"] or _SLOW) if found["mode"].startswith("slow") or found["seconds"] else None
+    kind = "read" if found["read"] or found["service"] == "payments" else "write"
+    return found["service"], found["mode"], slow, kind

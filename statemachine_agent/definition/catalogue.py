@@ -158,7 +158,7 @@ class Catalogue:
         """The machine `name`; UsageError where there is none, FaultyDefinitionError where anything it needs has faults."""
         files = set(self._files.get(("machine", name), ()))
         if not files:
-            raise UsageError(f"there is no machine `{name}`", hint=did_you_mean(name, self.machines))
+            raise UsageError(f"there is no machine `{name}`", hint=_advice(name, self.machines))
         if name in self.machines:
             for tool in self.used_tools(self.machines[name].definition):
                 files |= self._files.get(("tool", tool), set())
@@ -215,6 +215,13 @@ def named_tools(machine: MachineDefinition) -> Mapping[str, None]:
     return names
 
 
+_NOT_THERE = "make it, or name another file or folder in the settings"
+
+
+def _advice(name: str, machines: Iterable[str]) -> str:
+    return did_you_mean(name, machines) if machines else "no machine is defined here; `sma check` says what is there"
+
+
 def _files(places: Iterable[Path], faults: list[Fault]) -> list[Path]:
     found: dict[Path, Path] = {}
     for place in places:
@@ -224,7 +231,7 @@ def _files(places: Iterable[Path], faults: list[Fault]) -> list[Path]:
             inside = [place]
         else:
             inside = []
-            faults.append(Fault(str(place), Mark(), "is not there", "name a file or folder that exists"))
+            faults.append(Fault(str(place), Mark(), "is not there", _NOT_THERE))
         for path in inside:
             found.setdefault(path.resolve(), path)  # a file named twice is one file
     return list(found.values())

@@ -40,17 +40,21 @@ class Fault:
     #: one piece of advice
     advice: str
     level: Level = Level.ERROR
-    #: the line of the file, for showing
-    line: str = ""
+    #: the line of the file, for showing; None where the file as a whole is meant
+    line: str | None = None
 
     @property
     def where(self) -> str:
-        """`file:line:col`, counting from 1."""
+        """`file:line:col`, counting from 1; the file alone where all of it is meant."""
+        if self.line is None:
+            return self.file
         return f"{self.file}:{self.mark.line + 1}:{self.mark.column + 1}"
 
     def __str__(self) -> str:
-        """The whole fault: place and sentence, the line with a caret, the advice."""
+        """The whole fault: place and sentence, the line with a caret where there is one, the advice."""
         kind = "" if self.level is Level.ERROR else f"{self.level}: "
+        if self.line is None:
+            return f"{self.where}: {kind}{visible(self.message)}\n  = {visible(self.advice)}"
         number = str(self.mark.line + 1)
         shown, caret = _excerpt(self.line, self.mark.column)
         pad = " " * len(number)

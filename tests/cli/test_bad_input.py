@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from statemachine_agent import SqliteStore
 from statemachine_agent.sandbox import Sandbox
-from support.cli import Here, Result, Sma, until
+from support.cli import Here, Result, Sma, free_ports, until
 from support.refund import ROOT
 
 RUN = ("run", "refund", "-i", "order_id=8472", "-i", "message=twice", "--actor", "cust-3391")
@@ -75,6 +76,43 @@ def test_words_that_are_wrong(sma: Sma, arguments: tuple[str, ...], code: int, w
         assert word in result.err, result.err
     assert "Traceback" not in result.err + result.out
     assert result.err.startswith("sma: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("show", "t", "--json"), 22, "store"),
+        (("run", "--json"), 2, "usage"),
+        (("run", "refnd", "--json"), 2, "usage"),
+        ((*RUN[:-1], "mallory", "--json"), 1, "unknown_person"),
+    ],
+)
+def test_a_program_that_asked_for_json_gets_errors_as_json(
+    sma: Sma, arguments: tuple[str, ...], code: int, reason: str
+) -> None:
+    """One object on standard error, and nothing on standard output."""
+    result = sma(*arguments)
+    told = json.loads(result.err)
+    assert (result.code, result.out, len(result.err.splitlines())) == (code, "", 1)
+    assert told["exit_code"] == code
+    assert told["reason"] == reason
+    assert told["error"] and told["hint"]
+
+
+def test_an_empty_folder_is_told_what_it_lacks(sma: Sma, tmp_path: Path) -> None:
+    """Neither `check` nor `run` speaks of line 1 of a folder."""
+    (tmp_path / "bare.toml").touch()
+    checked = sma("--settings", "bare.toml", "check")
+    assert checked.code == 1
+    assert "/machines: is not there" in checked.out
+    assert "2 faults" in checked.out
+    one_line(sma("--settings", "bare.toml", "run", "refund", "--actor", "x"), 2, "no machine is defined here")
+
+
+def test_a_mode_that_a_service_does_not_have(tmp_path: Path) -> None:
+    """It is refused with those that it has, for the kind of request that was meant."""
+    result = Sma(tmp_path)("sandbox", "--port", str(free_ports()), "--dir", "s", "--fault", "refunds.read=refuse")
+    one_line(result, 2, "no such mode on read here", "unavailable", "sma sandbox --help")
 
 
 def test_a_store_that_is_none(sma: Sma, tmp_path: Path) -> None:

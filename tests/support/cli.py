@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -159,3 +160,16 @@ def write_lock(db: Path) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         connection.close()
+
+
+def free_ports() -> int:
+    """The first of four ports that nobody uses; where to look depends on the process, since tests run in several."""
+    for base in range(20000 + os.getpid() % 4000 * 8, 60000, 8):
+        try:
+            for port in range(base, base + 4):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return base
+    raise AssertionError("no free ports")
