@@ -14,12 +14,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from statemachine_agent import Identity, Reach, Runtime, SqliteStore
+from statemachine_agent.records import Checkpoint
 from support.cli import DEADLINE
 from support.racer import racing_catalogue, racing_model
 from support.racing_tools import entries
@@ -43,8 +46,8 @@ class Racer:
             env={**os.environ, "PYTHONPATH": path, "RACE_LEDGER": str(ledger)},
         )
 
-    def tell(self, task: str, gate: str | None) -> None:
-        self.process.stdin.write(json.dumps({"task": task, "gate": gate}) + "\n")
+    def tell(self, task: str, gate: str | None, **more: str) -> None:
+        self.process.stdin.write(json.dumps({"task": task, "gate": gate, **more}) + "\n")
         self.process.stdin.flush()
 
     def hear(self) -> dict[str, Any]:
@@ -73,6 +76,25 @@ class Track:
                     return [m.task.id for m in made]
 
         return asyncio.run(main())
+
+    def waiting(self, count: int) -> list[Checkpoint]:
+        """Tasks that wait for an approval."""
+
+        async def main() -> list[Checkpoint]:
+            with SqliteStore(self.db) as store:
+                reach = Reach(python_packages=frozenset({"support"}))
+                async with Runtime(racing_catalogue(), store, racing_model(200), reach=reach) as runtime:
+                    return [await runtime.run("tiny", {"thing": f"box{n}"}, ANN) for n in range(count)]
+
+        return asyncio.run(main())
+
+    def answers(self, request: str) -> list[str]:
+        """What happened to a request, in order."""
+        with closing(sqlite3.connect(self.db, timeout=30)) as connection:
+            found = connection.execute(
+                "SELECT event FROM approval_event WHERE approval_id = ? ORDER BY key", (request,)
+            )
+            return [event for (event,) in found]
 
     def let_go(self) -> None:
         os.write(self.outer, b"xx")
@@ -175,3 +197,28 @@ def test_late_while_the_first_is_inside_the_tool(track: Track) -> None:
     os.write(track.outer, b"x")
     assert first.hear()["done"]["status"] == "SUCCEEDED"
     assert len(entries()) == 1
+
+
+def test_approving_and_expiring_in_the_same_instant(track: Track) -> None:
+    """The first commit wins: the request is approved or has expired, never both; a yes that lost is `too_late`."""
+    met, won = 0, {"approved": 0, "expired": 0}
+    for task in track.waiting(ROUNDS):
+        (request,) = task.approvals
+        expires = datetime.fromisoformat(request.expires_at)
+        approver, worker = track.racers
+        approver.tell(task.task.id, "claim", approve=request.id, now=str(expires - timedelta(microseconds=1)))
+        worker.tell(task.task.id, "claim", now=str(expires))
+        met += all(racer.hear() == {"ready": "claim"} for racer in track.racers)
+        track.let_go()
+        yes, expiry = (racer.hear() for racer in track.racers)
+        (first, *later) = [event for event in track.answers(request.id) if event != "requested"]
+        won[first] += 1
+        if first == "expired":
+            assert (yes["done"], later) == ({"status": "too_late", "code": 1}, ["refused"])
+            assert expiry["done"] == {"status": "NEEDS_INPUT", "code": 0}
+        else:
+            assert (yes["done"]["code"], later) == (0, [])
+            assert expiry["done"] in [{"status": "held", "code": 20}, {"status": "FAILED", "code": 0}]
+    print(f"both reached the claim in {met} of {ROUNDS} rounds; first: {won}")
+    assert met == ROUNDS
+    assert entries() == [], "nobody acted on an approval that had expired"

@@ -1,7 +1,7 @@
-"""One of two processes that race: it resumes the tasks it is told, and stops at a gate until both are let go by one pipe.
+"""One of two processes that race: it does what it is told, and stops at a gate until both are let go by one pipe.
 
-Usage: racer.py DB GATE_FD. Lines of JSON come on standard input: {"task": id, "gate": point}; lines of JSON go out:
-{"ready": point} at the gate, then {"done": …} with what became of it.
+Usage: racer.py DB GATE_FD. Lines of JSON come on standard input: {"gate": point, "task": id to resume, or "approve": request,
+"now": time to stop the clock at}; lines of JSON go out: {"ready": point} at the gate, then {"done": …} with what became of it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from statemachine_agent import Reach, Runtime, ScriptedModel, SqliteStore
-from statemachine_agent.environment import ProcessIdentity
+from statemachine_agent.environment import Environment, ProcessIdentity
 from statemachine_agent.errors import SmaError
 from statemachine_agent.records import Checkpoint, Lease, Transaction
 from support.racing_tools import entries
-from support.world import ACT, FIND, LOOK, LOOK_STEP, MACHINE, catalogue
+from support.world import ACT, BOB, FIND, LOOK, LOOK_STEP, MACHINE, catalogue
 
 #: which commit belongs to which gate
 CAUSES = {"intent": ("intent",), "outcome": ("outcome", "reconciliation")}
@@ -30,8 +31,8 @@ def racing_catalogue() -> Any:
     return catalogue(machine, *tools)
 
 
-def racing_model() -> ScriptedModel:
-    return ScriptedModel.of(LOOK_STEP, {"call": "act", "with": {"amount": 10}})
+def racing_model(amount: int = 10) -> ScriptedModel:
+    return ScriptedModel.of(LOOK_STEP, {"call": "act", "with": {"amount": amount}})
 
 
 class GatedStore(SqliteStore):
@@ -56,6 +57,15 @@ class GatedStore(SqliteStore):
             self.stop(gate)
 
 
+class StoppedClock(Environment):
+    """The real world, at a moment that the test chooses."""
+
+    at: datetime | None = None
+
+    def now(self) -> datetime:
+        return self.at or super().now()
+
+
 def say(**what: Any) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
@@ -70,13 +80,17 @@ async def main(db: str, gate_fd: int) -> None:
 
         store.stop = stop
         reach = Reach(python_packages=frozenset({"support"}))
-        async with Runtime(racing_catalogue(), store, racing_model(), reach=reach) as runtime:
+        clock = StoppedClock()
+        async with Runtime(racing_catalogue(), store, racing_model(), reach=reach, environment=clock) as runtime:
             for line in sys.stdin:
                 order = json.loads(line)
                 store.gate = order["gate"]
+                clock.at = datetime.fromisoformat(order["now"]) if "now" in order else None
                 before = sum(e["pid"] == os.getpid() for e in entries())
                 try:
-                    end: Checkpoint = await runtime.resume(order["task"])
+                    end: Checkpoint = await (
+                        runtime.approve(order["approve"], BOB) if "approve" in order else runtime.resume(order["task"])
+                    )
                     result: dict[str, Any] = {"status": str(end.head.status), "code": 0}
                 except SmaError as problem:
                     result = {"status": problem.reason, "code": problem.exit_code}
