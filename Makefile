@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: demo test lint diagrams lock clean
+.PHONY: demo test lint diagrams schemas lock clean
 
 demo: $(READY)
 	@$(BIN)/sma demo
@@ -23,6 +23,9 @@ lint: $(READY)
 
 diagrams: $(READY)
 	@$(BIN)/sma diagram refund -o diagrams/refund.svg
+
+schemas: $(READY)
+	@for k in machine tool people script settings; do $(BIN)/sma schema $$k -o schemas/$$k.json; done
 
 # The pins: rewritten from pyproject.toml, without the address of any registry.
 lock:

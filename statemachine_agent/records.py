@@ -153,7 +153,7 @@ class Effect:
     status: EffectStatus
     action_hash: str
     args: Mapping[str, Any]
-    #: the version in which it was proposed last; effects are ordered by it
+    #: the version in which it was proposed or intended last; effects are ordered by it
     proposed_in: int = 0
     attempt: int = 0
     receipt: Any = None
@@ -162,6 +162,11 @@ class Effect:
     #: it was executed by another task; this one only holds its receipt
     inherited: bool = False
     at: datetime | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """True where nothing more will come of it: it happened, was refused, or was given up."""
+        return not (self.status.is_open or self.status.is_pending)
 
 
 class ApprovalStatus(StrEnum):
@@ -226,6 +231,10 @@ class Checkpoint:
     def newest_effect(self, tool: str) -> Effect | None:
         """The newest effect of `tool`."""
         return next((e for e in reversed(self.effects) if e.tool == tool), None)
+
+    def open_effect(self, tool: str) -> Effect | None:
+        """The effect of `tool` of which nobody knows whether it happened: there is one at most."""
+        return next((e for e in reversed(self.effects) if e.tool == tool and e.status.is_open), None)
 
     @property
     def open_effects(self) -> tuple[Effect, ...]:

@@ -23,7 +23,7 @@ from statemachine_agent.definition.machine import (
     State,
     WaitState,
 )
-from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.names import CONTROLS, SETTLED
 from statemachine_agent.definition.rows import Row
 
 #: exits that every working state has; they are not written, but they are drawn
@@ -57,7 +57,7 @@ class Transition:
     target: str | None = None
     when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
-    #: the machine's `success`, on the way to SUCCEEDED
+    #: the machine's `success`, and that no effect is open, on the way to SUCCEEDED
     success: tuple[str, ...] = ()
     refuse: str | None = None
     reason: str | None = None
@@ -78,12 +78,18 @@ class Transition:
 
 def transitions_of(catalogue: Catalogue, machine: MachineDefinition) -> tuple[Transition, ...]:
     """All transitions of `machine`, numbered, in the order of the file; universal exits of the parent come last."""
+    success = (*machine.success, *([SETTLED] if _writes(catalogue, machine) else []))
     found: list[Transition] = []
     for name, state in machine.states.items():
         for one in _state(catalogue, name, state):
-            found += _through_success(machine, one)
+            found += _through_success(success, one)
     found += [Transition(0, WORKING, event, target, implied=True) for event, target in EXITS.items()]
     return tuple(replace(one, index=index) for index, one in enumerate(found))
+
+
+def _writes(catalogue: Catalogue, machine: MachineDefinition) -> bool:
+    called = [catalogue.tool(state.call) for state in machine.states.values() if isinstance(state, CallState)]
+    return any(tool is not None and not tool.is_read for tool in called)
 
 
 #: the implicit parent of all working states
@@ -162,14 +168,14 @@ def _rows(source: str, event: str, rows: Iterable[Row]) -> Iterator[Transition]:
         )
 
 
-def _through_success(machine: MachineDefinition, one: Transition) -> Iterator[Transition]:
+def _through_success(success: tuple[str, ...], one: Transition) -> Iterator[Transition]:
     """SUCCEEDED only while `success` holds; otherwise the way ends as not verified, or `finish` is refused."""
-    if one.target != "SUCCEEDED" or not machine.success:
+    if one.target != "SUCCEEDED" or not success:
         yield one
         return
-    yield replace(one, success=machine.success)
+    yield replace(one, success=success)
     if one.event == "call.finish":
-        names = ", ".join(machine.success)
+        names = ", ".join(success)
         text = f"completion rejected: not all of {names} hold on the recorded evidence"
         yield replace(one, target=None, refuse=text, reason=None, confirms=None, implied=True)
     else:

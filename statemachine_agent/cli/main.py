@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": "demo",
     "check": "definitions",
     "diagram": "definitions",
+    "schema": "schema",
     "run": "running",
     "resume": "running",
     "cancel": "running",

@@ -5,7 +5,7 @@ Guards are free here: what is proved about them is the study layer's matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from statemachine_agent.definition.document import Document
@@ -53,8 +53,7 @@ def check_graph(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
     graph = targets(machine)
     faults = _reached(document, machine, graph) if _is_whole(document, machine, graph) else []
     routes = {n: {t for t in ts if _is_route(machine, t)} for n, ts in graph.items() if _is_route(machine, n)}
-    bounded = {name for name in machine.states if _bounded(catalogue, machine, name)}
-    free = {n: ts - bounded for n, ts in graph.items() if n not in bounded}
+    free = {name: _free_targets(catalogue, machine, name) for name in machine.states}
     route_circles = circles(routes)
     for circle in route_circles:
         one = len(circle) == 1
@@ -95,19 +94,26 @@ def _is_route(machine: MachineDefinition, name: str) -> bool:
     return isinstance(machine.states.get(name), RouteState)
 
 
-def _bounded(catalogue: Catalogue, machine: MachineDefinition, name: str) -> bool:
-    """True where each visit spends something of which there is only so much: a step, a call, an entry of a wait."""
+#: outcomes of a call with `at_most` that may come without a call: an answer of the ledger, and what keeps it from being made
+_UNSPENT: Mapping[bool, frozenset[str]] = {True: frozenset({"failed"}), False: frozenset({"ok", "blocked"})}
+
+
+def _free_targets(catalogue: Catalogue, machine: MachineDefinition, name: str) -> set[str]:
+    """The states to which a row leads that spends nothing of which there is only so much: a step, a call, an entry of a wait."""
     state = machine.states[name]
+    tool = catalogue.tool(state.call) if isinstance(state, CallState) else None
+    rows: Iterable[Row]
     match state:
         case ChooseState():
-            return True
-        case WaitState():
-            return state.wait.at_most is not None
-        case CallState():
-            tool = catalogue.tool(state.call)
-            return state.call in machine.at_most or tool is None or tool.at_most is not None
+            return set()
+        case WaitState() if state.wait.at_most is not None:
+            rows = state.then.get("exhausted", ())
+        case CallState() if state.call in machine.at_most or tool is None or tool.at_most:
+            free = _UNSPENT[tool.is_read] if tool is not None else frozenset()
+            rows = [row for outcome, targets in state.then.items() if outcome in free for row in targets]
         case _:
-            return False
+            rows = rows_of(state)
+    return {row.goto for row in rows if row.goto and row.goto not in ENDS}
 
 
 def _reach(graph: dict[str, set[str]], start: str) -> set[str]:

@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
-from statemachine_agent.definition.machine import Count, Given, Roles
-from statemachine_agent.definition.node import Cel, Duration, Lower, Node, Pause, Text, complaint, in_schema
+from statemachine_agent.definition.machine import Given, Roles
+from statemachine_agent.definition.node import Cel, Count, Duration, Lower, Node, Pause, Text, complaint, in_schema
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.definition.template import KeyTemplate, UrlTemplate
@@ -60,6 +60,9 @@ def _status(value: object) -> object:
     raise complaint(f"{shown(value)} is not an HTTP status of 400 to 599", "write a number, for example 422")
 
 
+#: how both are read is said in `template`; these are their outlines
+Address = Annotated[Text, in_schema(pattern=r"^(https?://[^#]|\$\{)[^# ]*$")]
+Key = Annotated[Text, in_schema(pattern=r"^[^{}]*(\{[A-Za-z_][A-Za-z0-9_]*(\|sha256)?\}[^{}]*)+$")]
 StatusCode = Annotated[
     int, BeforeValidator(_status, json_schema_input_type=Annotated[str, Field(pattern=f"^{_STATUS.pattern}$")])
 ]
@@ -76,7 +79,7 @@ class Http(Node):
     #: a write is no GET
     method: Method = "GET"
     #: `${VARIABLE}` in front, `{argument}` as whole path segments or query values
-    url: Text
+    url: Address
     #: headers, with `${VARIABLE}` wherever one is wanted
     headers: Mapping[Header, Text] = Field(default_factory=dict)
     #: the header in which a write sends its key
@@ -115,7 +118,7 @@ class Reconcile(Node):
 
     #: the read that looks
     tool: Lower
-    #: its arguments, from `args`, `effect` and `now`
+    #: its arguments, from `args` and `effect`
     given: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
     #: true where the answer shows the effect
     found: Cel
@@ -129,7 +132,7 @@ class Idempotency(Node):
     """The effect's key, from business fields, and how to find the effect by it."""
 
     #: `order:{isbn}:v1`; what makes two calls the same action, and nothing else
-    key: Text
+    key: Key
     #: ask a read of the service
     reconcile: Reconcile | None = None
     #: send the same request with the same key once more; an answer means found
@@ -158,7 +161,7 @@ class Precondition(Node):
 
     #: the read
     tool: Lower
-    #: its arguments, from `args`, `effect` and `now`
+    #: its arguments, from `args` and `effect`
     given: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
     #: what must be true of its answer
     holds: Cel

@@ -28,7 +28,10 @@ ROOTS = (
 #: guards that the policy answers
 RULING_GUARDS = ("approval_required", "approval_not_required")
 
-RESERVED = frozenset({*ENDS, *CONTROLS, *ROOTS, *RULING_GUARDS, "done", "stay", "working"})
+#: holds while no effect of the task is open; asked on every way to SUCCEEDED of a machine that writes
+SETTLED = "effects_settled"
+
+RESERVED = frozenset({*ENDS, *CONTROLS, *ROOTS, *RULING_GUARDS, SETTLED, "done", "stay", "working"})
 
 #: words of CEL that cannot be the name of a field
 CEL_WORDS = frozenset(

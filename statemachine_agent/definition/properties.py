@@ -26,7 +26,7 @@ _ADVICE = f"write a state or a guard, or one of {', '.join(VERBS)} before the na
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """Something that can happen on a path: `run issue_refund`, a state, an end, or a guard that held."""
+    """Something that can happen on a path: `run order_book`, a state, an end, or a guard that held."""
 
     #: the tool after a verb, else a state, an end or a guard
     name: str

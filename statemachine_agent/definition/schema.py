@@ -132,6 +132,7 @@ class Property(Node):
 Properties = Mapping[Name, Property]
 
 
+#: a limit, by the name of its field, and the types that it belongs to
 PROPERTY_FITS: dict[str, tuple[Kind, ...]] = {
     "pattern": ("string",), "format": ("string",), "min_length": ("string",), "max_length": ("string",),
     "minimum": ("integer", "number"), "maximum": ("integer", "number"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -17,10 +17,10 @@ from typing import Any, cast
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from statemachine_agent.definition.names import CEL_WORDS, CONTROLS, ENDS, RESERVED
+from statemachine_agent.definition.names import CEL_WORDS, ENDS, RESERVED
 from statemachine_agent.definition.node import Node
 from statemachine_agent.definition.rows import Row
-from statemachine_agent.definition.schema import PROPERTY_FITS
+from statemachine_agent.definition.schema import PROPERTY_FITS, Property
 
 #: kind of file → its model, by name: a script is read a layer above this one, and nothing is imported before it is asked for
 KINDS = {
@@ -44,50 +44,14 @@ def schema(kind: str) -> Schema:
     """The JSON schema (draft 2020-12) of a `kind` of file: one of `KINDS`."""
     model = model_of(kind)
     found = model.model_json_schema(schema_generator=_Generator)
-    for name, one in {model.__name__: found, **found.get("$defs", {})}.items():
+    parts: dict[str, Schema] = found.pop("$defs", {})
+    for name, part in {model.__name__: found, **parts}.items():
         if name in _RULES:
-            _RULES[name](one)
-    definitions = found.pop("$defs", {})
-    _share(found, definitions)
-    return {
-        "$schema": _Generator.schema_dialect,
-        "title": found.pop("title"),
-        "description": found.pop("description"),
-        **found,
-        "$defs": dict(sorted(definitions.items())),
-    }
-
-
-#: what many mappings hold: a name for it, and where it stands
-_SHARED = (
-    ("Rows", "Choice", "rows"),
-    ("Targets", "RouteState", "route"),
-    ("Arguments", "Choice", "with"),
-    ("Arguments", "Reconcile", "with"),
-)
-
-
-def _share(root: Schema, definitions: dict[str, Schema]) -> None:
-    """Name what stands in many places, and refer to it there."""
-    for name, model, key in _SHARED:
-        if model in definitions:
-            one = definitions[model]["properties"][key]
-            shared = {k: v for k, v in one.items() if k not in _ABOUT}
-            _refer(root, shared, name)
-            _refer(definitions, shared, name)
-            definitions[name] = shared
-
-
-_ABOUT = ("description", "default")
-
-
-def _refer(within: Any, shared: Schema, name: str) -> None:
-    for key, value in within.items() if isinstance(within, dict) else enumerate(within):
-        if isinstance(value, dict) and {k: v for k, v in value.items() if k not in _ABOUT} == shared:
-            about = {k: value[k] for k in _ABOUT if k in value}
-            within[key] = {"$ref": f"#/$defs/{name}", **about}
-        elif isinstance(value, (dict, list)):
-            _refer(value, shared, name)
+            _RULES[name](part)
+    _share(found, parts)
+    about = {key: found.pop(key) for key in ("title", "description")}
+    more = {"$defs": dict(sorted(parts.items()))} if parts else {}
+    return {"$schema": _Generator.schema_dialect, **about, **found, **more}
 
 
 class _Generator(GenerateJsonSchema):
@@ -101,10 +65,21 @@ class _Generator(GenerateJsonSchema):
         for name, field in model.model_fields.items():
             if name in comments:
                 found["properties"][field.alias or name]["description"] = comments[name]
+        for one in found["properties"].values():
+            if "gt" in one:  # pydantic's own word, where a validator of ours stands before the number
+                one["exclusiveMinimum"] = one.pop("gt")
         return found
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic's signature
         return False  # it would only be the key once more
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        """A pattern as editors write it: named groups in the manner of JavaScript, and of the whole text."""
+        found = super().str_schema(schema)
+        if "pattern" in found:
+            pattern = found["pattern"].replace("(?P<", "(?<")
+            found["pattern"] = pattern if pattern.startswith("^") else f"^(?:{pattern})$"
+        return found
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         """A mapping: of known keys a closed object, of other keys one whose keys have a form."""
@@ -121,14 +96,8 @@ class _Generator(GenerateJsonSchema):
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         found = self.generate_inner(schema["schema"])
-        default = _written(schema.get("default"))
+        default = written(schema.get("default"))
         return found if default is None else {**found, "default": default}
-
-    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:  # noqa: ARG002  pydantic's signature
-        return {"type": "number", "exclusiveMinimum": 0}  # the only amount of money is a limit
-
-
-# ---------------------------------------------------------------- comments and defaults, as an author reads them
 
 
 def _comments(model: type[Node]) -> dict[str, str]:
@@ -154,7 +123,7 @@ def _comments(model: type[Node]) -> dict[str, str]:
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 
-def _written(value: object) -> Any:
+def written(value: object) -> Any:
     """A default as an author would write it; None where there is nothing to say."""
     match value:
         case timedelta():
@@ -166,10 +135,38 @@ def _written(value: object) -> Any:
             return value
         case (Row(stay=True),):
             return "stay"
-        case tuple() if all(isinstance(v, str) for v in value):
+        case tuple() if value and all(isinstance(v, str) for v in value):
             return list(value)
         case _:
             return None
+
+
+#: what stands in many mappings: a name for it, and where it stands
+_SHARED = (
+    ("Rows", "Choice", "rows"),
+    ("Targets", "RouteState", "route"),
+    ("Arguments", "Choice", "with"),
+    ("Arguments", "Reconcile", "with"),
+)
+_ABOUT = ("description", "default")
+
+
+def _share(root: Schema, parts: dict[str, Schema]) -> None:
+    """Name what stands in many places, and refer to it there."""
+    for name, model, key in _SHARED:
+        if model in parts:
+            shared = {k: v for k, v in parts[model]["properties"][key].items() if k not in _ABOUT}
+            _refer(root, shared, name)
+            _refer(parts, shared, name)
+            parts[name] = shared
+
+
+def _refer(within: Any, shared: Schema, name: str) -> None:
+    for key, value in within.items() if isinstance(within, dict) else enumerate(within):
+        if isinstance(value, dict) and {k: v for k, v in value.items() if k not in _ABOUT} == shared:
+            within[key] = {"$ref": f"#/$defs/{name}", **{k: value[k] for k in _ABOUT if k in value}}
+        elif isinstance(value, (dict, list)):
+            _refer(value, shared, name)
 
 
 # ---------------------------------------------------------------- rules between the keys of one mapping
@@ -180,36 +177,24 @@ def _written(value: object) -> Any:
 _ABSENT: Schema = {"type": "null"}
 
 
-_REPLAYED: Schema = {"required": ["replay"], "properties": {"replay": {"const": True}}}
-_SEVERAL: Schema = {"required": ["calls"], "properties": {"calls": {"minItems": 1}}}
+def _has(key: str, values: Schema | None = None) -> Schema:
+    return {"required": [key], "properties": {key: values or {"not": _ABSENT}}}
 
 
-def _present(key: str) -> Schema:
-    return {"required": [key], "properties": {key: {"not": _ABSENT}}}
-
-
-def _exactly_one(*keys: str) -> Schema:
-    return {"oneOf": [_present(key) for key in keys]}
+def _is(key: str, *values: object) -> Schema:
+    return _has(key, {"enum": [*values]})
 
 
 def _not_both(one: Schema, other: Schema) -> Schema:
     return {"not": {"allOf": [one, other]}}
 
 
-def _only_with(key: str, *others: str) -> list[Schema]:
-    return [{"if": _present(other), "then": _present(key)} for other in others]
+def _not_named(found: Schema, words: Iterable[str]) -> None:
+    found["not"] = {"enum": sorted(words)}
 
 
-def _not_named(schema: Schema, words: Sequence[str]) -> None:
-    schema["not"] = {"enum": sorted(words)}
-
-
-def _row(found: Schema) -> None:
-    found["allOf"] = [
-        _exactly_one("goto", "stay", "refuse"),
-        _not_both(_present("when"), _present("unless")),
-        *_only_with("goto", "reason", "confirms"),
-    ]
+def _with(*rules: Schema) -> Callable[[Schema], None]:
+    return lambda found: found.update(allOf=[*rules])
 
 
 def _choose(found: Schema) -> None:
@@ -227,24 +212,16 @@ def _choose(found: Schema) -> None:
 
 def _control(*targets: str) -> Schema:
     row = {"properties": {"goto": {"enum": [*targets, None]}, "stay": _ABSENT}}
-    rows = [
-        {"enum": [*targets]},
-        {"type": "array", "minItems": 1, "items": {"allOf": [{"$ref": "#/$defs/Row"}, row]}},
-    ]
-    mapping = {
-        "type": "object",
-        "properties": {"rows": {"anyOf": rows}, "with": {"type": "object", "maxProperties": 0}},
-        "required": ["rows"],
-        "additionalProperties": False,
-    }
+    listed = {"type": "array", "minItems": 1, "items": {"allOf": [{"$ref": "#/$defs/Row"}, row]}}
+    rows = [{"enum": [*targets]}, listed]
+    keys = {"rows": {"anyOf": rows}, "with": {"type": "object", "maxProperties": 0}}
+    mapping = {"type": "object", "properties": keys, "required": ["rows"], "additionalProperties": False}
     return {"anyOf": [*rows, mapping]}
 
 
 def _call(found: Schema) -> None:
-    found["properties"]["then"] |= {
-        "required": ["ok", "failed"],
-        "dependentRequired": {"blocked": ["unknown"], "unknown": ["blocked"]},
-    }
+    both = {"blocked": ["unknown"], "unknown": ["blocked"]}
+    found["properties"]["then"] |= {"required": ["ok", "failed"], "dependentRequired": both}
 
 
 def _all_outcomes(found: Schema) -> None:
@@ -255,7 +232,7 @@ def _all_outcomes(found: Schema) -> None:
 def _wait(found: Schema) -> None:
     found["properties"]["then"]["required"] = ["elapsed"]
     found |= {
-        "if": {"properties": {"wait": _present("at_most")}},
+        "if": {"properties": {"wait": _has("at_most")}},
         "then": {"properties": {"then": {"required": ["exhausted"]}}},
         "else": {"properties": {"then": {"properties": {"exhausted": False}}}},
     }
@@ -271,54 +248,63 @@ def _machine(found: Schema) -> None:
 
 
 def _property(found: Schema) -> None:
-    """A key that belongs to certain types; where no type is written, the loader looks at the other keys too."""
-    for name, kinds in PROPERTY_FITS.items():
-        found.setdefault("allOf", []).append(
-            {"if": _present(name), "then": {"properties": {"type": {"enum": [*kinds, None]}}}}
-        )
+    """A key belongs to certain types, also where none is written; the values of `enum` are of one type."""
+    untyped: Schema = {"properties": {"type": _ABSENT}}
+    beside = {"array": [], "integer": [{"allOf": [untyped, _has("enum")]}]}
+    rules: list[Schema] = [
+        {
+            "if": _has(Property.model_fields[key].alias or key),
+            "then": {"anyOf": [_is("type", *kinds), *beside.get(kinds[0], [untyped])]},
+        }
+        for key, kinds in PROPERTY_FITS.items()
+    ]
+    lists: list[Schema] = [{"items": {"type": kind}} for kind in ("string", "number", "boolean")]
+    rules += [
+        {"if": _is("type", one["items"]["type"]), "then": {"properties": {"enum": one}}}
+        for one in [*lists, {"items": {"type": "integer"}}]
+    ]
+    found["allOf"] = [*rules, {"if": untyped, "then": {"properties": {"enum": {"anyOf": lists}}}}]
 
 
 def _tool(found: Schema) -> None:
     """What makes a write safe stands in every write, and in no read."""
-    http = {"method": {"not": {"const": "GET"}}}
-    write: Schema = {
+    sent = {"required": ["method", "idempotency_header"], "properties": {"method": {"not": {"const": "GET"}}}}
+    write = {
         "required": ["idempotency", "approval"],
         "properties": {
             "idempotency": {"not": _ABSENT},
             "approval": {"not": _ABSENT},
             "retry": {"properties": {"attempts": _ABSENT}},
-            "binding": {"properties": {"http": {"required": ["method", "idempotency_header"], "properties": http}}},
+            "binding": {"properties": {"http": sent}},
         },
     }
-    read: Schema = {
+    read = {
         "properties": {
             **dict.fromkeys(("idempotency", "precondition", "approval"), False),
             "retry": {"properties": {"unsent": _ABSENT}},
             "binding": {"properties": {"http": {"properties": {"idempotency_header": _ABSENT}}}},
         }
     }
-    looked_up = {"anyOf": [_present("reconcile"), _REPLAYED]}
+    looked_up = {"anyOf": [_has("reconcile"), _REPLAYED]}
     always = {"minItems": 1, "maxItems": 1, "items": {"properties": {"when": _ABSENT}}}
     found["allOf"] = [
-        {"if": _effect("read"), "then": read},
-        {"if": _effect("write", "irreversible"), "then": write},
-        {"if": _effect("write"), "then": {"properties": {"idempotency": looked_up}}},
-        {"if": _effect("irreversible"), "then": {"properties": {"approval": always}}},
+        {"if": _is("effect", "read"), "then": read},
+        {"if": _is("effect", "write", "irreversible"), "then": write},
+        {"if": _is("effect", "write"), "then": {"properties": {"idempotency": looked_up}}},
+        {"if": _is("effect", "irreversible"), "then": {"properties": {"approval": always}}},
     ]
     _not_named(found["properties"]["tool"], {w.lower() for w in RESERVED} | CEL_WORDS)
 
 
-def _effect(*values: str) -> Schema:
-    return {"required": ["effect"], "properties": {"effect": {"enum": [*values]}}}
-
-
-def _with(*rules: Schema) -> Callable[[Schema], None]:
-    return lambda found: found.update(allOf=[*rules])
-
+_REPLAYED = _has("replay", {"const": True})
 
 #: by the name of the model
 _RULES: Mapping[str, Callable[[Schema], None]] = {
-    "Row": _row,
+    "Row": _with(
+        {"oneOf": [_has("goto"), _has("stay"), _has("refuse")]},
+        _not_both(_has("when"), _has("unless")),
+        {"if": {"anyOf": [_has("reason"), _has("confirms")]}, "then": _has("goto")},
+    ),
     "ChooseState": _choose,
     "CallState": _call,
     "ReconcileState": _all_outcomes,
@@ -326,8 +312,8 @@ _RULES: Mapping[str, Callable[[Schema], None]] = {
     "WaitState": _wait,
     "MachineDefinition": _machine,
     "Property": _property,
-    "Binding": _with(_exactly_one("http", "python")),
-    "Idempotency": _with(_not_both(_present("reconcile"), _REPLAYED)),
+    "Binding": _with({"oneOf": [_has("http"), _has("python")]}),
+    "Idempotency": _with(_not_both(_has("reconcile"), _REPLAYED)),
     "ToolManifest": _tool,
-    "ScriptedStep": _with(_not_both(_present("call"), _SEVERAL)),
+    "ScriptedStep": _with(_not_both(_has("call"), _has("calls", {"minItems": 1}))),
 }

@@ -22,7 +22,7 @@ class Answers:
     def __init__(
         self, machine: MachineDefinition, data: Data, rulings: Mapping[str, Callable[[], bool]] | None = None
     ) -> None:
-        """`data` maps each root to plain JSON data, `now` to a time with zone; `rulings` answers the policy's guards."""
+        """`data` maps each root to plain JSON data, `now` to a time with zone; `rulings` answers the guards that are built in."""
         self._machine = machine
         self._data = data
         self._rulings = rulings or {}

@@ -5,6 +5,8 @@ It reads nothing that the model wrote but checked arguments. It must not run any
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.definition.machine import ApprovalState
 from statemachine_agent.definition.manifest import ToolManifest
@@ -14,7 +16,9 @@ from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Finding,
 from statemachine_agent.loop.view import live_actor
 from statemachine_agent.models.decision import RequestApproval
 from statemachine_agent.policy import approvals
+from statemachine_agent.policy.action import Action, policy_version
 from statemachine_agent.policy.ruling import Deny, RequireApproval, Ruling, rule, united
+from statemachine_agent.records import Effect
 
 
 def authorise(checked: CheckedCall) -> AuthorisedCall:
@@ -31,8 +35,11 @@ def authorise(checked: CheckedCall) -> AuthorisedCall:
 
 def _ruled(checked: CheckedCall, manifest: ToolManifest) -> AuthorisedCall:
     observation = checked.proposal.observation
-    if checked.proposal.planned is not None and checked.proposal.planned.purpose == "reconcile":
-        return AuthorisedCall(checked)
+    planned = checked.proposal.planned
+    if planned is not None and planned.purpose == "reconcile":
+        if manifest.reconciler is not None or planned.effect is None or not planned.effect.status.is_open:
+            return AuthorisedCall(checked)
+        checked = _as_sent(checked, manifest, planned.effect)  # a replay is a write like any other
     actor = live_actor(observation.context, observation.checkpoint)
     pending = observation.checkpoint.head.proposal
     raised = isinstance(checked.decision, RequestApproval)
@@ -51,6 +58,12 @@ def _ruled(checked: CheckedCall, manifest: ToolManifest) -> AuthorisedCall:
     return authorised
 
 
+def _as_sent(checked: CheckedCall, manifest: ToolManifest, effect: Effect) -> CheckedCall:
+    """The call with the action that was sent, which is judged by the rules of now."""
+    rules = policy_version(checked.proposal.observation.context.machine, manifest)
+    return replace(checked, action=Action(manifest.tool, manifest.version, effect.args, effect.key, rules))
+
+
 def _covered(checked: CheckedCall, ruling: Ruling) -> AuthorisedCall:
     """A write about to run: denied, allowed, or covered by an approval of exactly this action."""
     if isinstance(ruling, Deny):
@@ -65,7 +78,9 @@ def _covered(checked: CheckedCall, ruling: Ruling) -> AuthorisedCall:
         return AuthorisedCall(checked, ruling)
     context = observation.context
     starter = str(observation.checkpoint.task.actor["id"])
-    why = approvals.uncovered(approval, action, context.people, starter, context.environment.now())
+    again = effect is not None and approval is not None and effect.approval_id == approval.id and not effect.is_settled
+    now = context.environment.now()
+    why = approvals.uncovered(approval, action, context.people, starter, now, again=again)
     if why is None and approval is not None:
         why = _roles_missing(_needed(context.machine, ruling, approval.state), approval.roles)
     if why is None and effect is not None and effect.action_hash != action.hash:

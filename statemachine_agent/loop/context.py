@@ -17,6 +17,9 @@ from statemachine_agent.records import Lease
 from statemachine_agent.store.port import Store
 from statemachine_agent.tools.toolbox import Toolbox
 
+#: seconds that a lease lasts; it is renewed at a third of that
+LEASE = 60.0
+
 
 @dataclass(frozen=True)
 class Event:

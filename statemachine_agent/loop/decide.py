@@ -16,8 +16,8 @@ from statemachine_agent.loop.budget import seconds_left
 from statemachine_agent.loop.context import Context, Event
 from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Proposal, expect
 from statemachine_agent.loop.view import reference_data
-from statemachine_agent.models.decision import SCHEMA_VERSION, RawReply
-from statemachine_agent.models.port import Model, ModelUnavailableError, Reply, Spent
+from statemachine_agent.models.decision import SCHEMA_VERSION
+from statemachine_agent.models.port import Model, ModelUnavailableError, Reply, taken
 from statemachine_agent.records import DecisionRow
 from statemachine_agent.text import one_line
 
@@ -60,7 +60,7 @@ async def _asked(context: Context, model: Model, model_input: ModelInput) -> Rep
     left = seconds_left(context, model_input.observation.checkpoint.head)
     try:
         async with context.environment.timeout(None if person else min(_LONGEST_CALL, left)):
-            reply = await model.decide(model_input.prompt)
+            return taken(await model.decide(model_input.prompt))
     except TimeoutError:
         return ModelUnavailableError("the model gave no answer in time")
     except ModelUnavailableError as problem:
@@ -73,9 +73,6 @@ async def _asked(context: Context, model: Model, model_input: ModelInput) -> Rep
     finally:
         if person:
             context.watch.lap_ms()
-    if isinstance(reply, Reply) and isinstance(reply.raw, RawReply) and isinstance(reply.spent, Spent):
-        return reply
-    return ModelUnavailableError(f"the model gave a {type(reply).__name__}, which is no reply", retryable=False)
 
 
 def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: ModelUnavailableError) -> DecisionRow:
@@ -124,7 +121,7 @@ def plan(observation: Observation) -> Proposal:
     step = checkpoint.head.steps
     match context.machine.state(observation.state):
         case ReconcileState() as definition:
-            effect = checkpoint.newest_effect(definition.reconcile)
+            effect = checkpoint.open_effect(definition.reconcile) or checkpoint.newest_effect(definition.reconcile)
             args: Mapping[str, Any] = effect.args if effect else {}
             planned = Planned(definition.reconcile, args, "reconcile", effect)
         case CallState(given="proposal") as definition:

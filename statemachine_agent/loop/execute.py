@@ -13,10 +13,11 @@ from typing import Any
 from statemachine_agent.canonical import digest
 from statemachine_agent.definition import references
 from statemachine_agent.definition.manifest import Reconcile, ToolManifest
-from statemachine_agent.errors import GuardError, RefusedError
+from statemachine_agent.definition.schema import with_floats
+from statemachine_agent.errors import GuardError, LeaseLostError, RefusedError
 from statemachine_agent.guards.evaluate import truth, value
 from statemachine_agent.loop.budget import calls_left, seconds_left
-from statemachine_agent.loop.context import Context, Event
+from statemachine_agent.loop.context import LEASE, Event
 from statemachine_agent.loop.draft import Draft, effect_of
 from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Finding, LookedUp, Observation, Outcome, expect
 from statemachine_agent.loop.rows import looked_up_rows
@@ -81,31 +82,50 @@ async def _write(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
     observation = checked.proposal.observation
     checkpoint, action = observation.checkpoint, checked.action
     assert action is not None  # noqa: S101  a write has one
-    receipt, finding, task_id = await _known(observation.context, action)
+    receipt, finding, task_id = await _known(observation, action)
     if receipt is not None:
         return Outcome(authorised, checkpoint, receipt=receipt, receipt_of=task_id)
-    if finding is None and not calls_left(observation.context, checkpoint.head, manifest.tool):
-        finding = Finding("blocked", "at_most", f"`{manifest.tool}` was called as often as a task may")
+    finding = finding or _in_the_way(observation, action)
     looked_up = None
     if finding is None and manifest.precondition is not None:
         looked_up, finding = await _precondition(observation, manifest, action)
     if finding is not None:
         return Outcome(authorised, checkpoint, looked_up=looked_up, finding=finding)
+    clock = observation.context.environment
+    started = clock.monotonic()
     try:
         after = await _intent(authorised, action, looked_up)
     except KeyTakenError as problem:
         finding = Finding("blocked", problem.reason, problem.message)
         return Outcome(authorised, checkpoint, looked_up=looked_up, finding=finding)
+    if clock.monotonic() - started > LEASE / 2:  # stopped in between; somebody else may have taken over
+        raise LeaseLostError("the worker stood still between the intent and the call: nothing was sent")
     attempts = await _call(replace(observation, checkpoint=after), manifest, checked.args, action.key)
     return Outcome(authorised, after, tuple(attempts), intended=True)
 
 
-async def _known(context: Context, action: Action) -> tuple[Mapping[str, Any] | None, Finding | None, str]:
+def _in_the_way(observation: Observation, action: Action) -> Finding | None:
+    """What of the task itself forbids sending: calls used up, or an earlier effect of the tool of which nobody knows."""
+    checkpoint = observation.checkpoint
+    if not calls_left(observation.context, checkpoint.head, action.tool):
+        return Finding("blocked", "at_most", f"`{action.tool}` was called as often as a task may")
+    earlier = checkpoint.open_effect(action.tool)
+    if earlier is not None and earlier.key != action.key:
+        return Finding("blocked", "effect_open", f"the effect `{earlier.key}` is still {earlier.status}")
+    return None
+
+
+async def _known(observation: Observation, action: Action) -> tuple[Mapping[str, Any] | None, Finding | None, str]:
     """What the ledger says of this key: a receipt to answer with, or why nothing may be sent; and by which task."""
-    found = await context.store.effect_by_key(action.key)
+    store, task = observation.context.store, observation.checkpoint.task
+    found = await store.effect_by_key(action.key)
     if found is None:
         return None, None, ""
     task_id, effect = found
+    if task_id != task.id:
+        other = (await store.load(task_id)).task
+        if other.actor["tenant"] != task.actor["tenant"]:  # not even that it exists is this tenant's business
+            return None, Finding("blocked", "key_reused", f"the key `{action.key}` is taken"), task_id
     if digest(effect.args) != digest(action.args) or effect.tool != action.tool:
         text = f"the key `{action.key}` was used with other arguments by task {task_id}"
         return None, Finding("blocked", "key_reused", text), task_id
@@ -133,11 +153,8 @@ async def _precondition(
         text = f"the precondition could not be read: {getattr(outcome, 'detail', '')}"
         return looked_up, Finding("blocked", "precondition_unreadable", text)
     try:
-        holds = truth(
-            f"{manifest.tool}.precondition",
-            precondition.holds,
-            {**data, "result": outcome.payload, **_now(observation)},
-        )
+        roots = _roots(observation, manifest, data, lookup, outcome.payload)
+        holds = truth(f"{manifest.tool}.precondition", precondition.holds, roots)
     except GuardError as problem:
         return looked_up, Finding("blocked", "precondition_unreadable", problem.message)
     if not holds:
@@ -161,8 +178,16 @@ async def _look_up(
     return LookedUp(lookup, args, tuple(await _call(observation, lookup, args, None)))
 
 
-def _now(observation: Observation) -> dict[str, Any]:
-    return {"now": observation.context.environment.now()}
+def _roots(
+    observation: Observation, manifest: ToolManifest, data: Mapping[str, Any], lookup: ToolManifest, result: Any
+) -> dict[str, Any]:
+    """What an expression of `manifest` may read about the result of `lookup`."""
+    return {
+        **data,
+        "args": with_floats(manifest.args, data["args"]),
+        "result": with_floats(lookup.returns, result),
+        "now": observation.context.environment.now(),
+    }
 
 
 async def _intent(authorised: AuthorisedCall, action: Action, looked_up: LookedUp | None) -> Checkpoint:
@@ -182,6 +207,7 @@ async def _intent(authorised: AuthorisedCall, action: Action, looked_up: LookedU
             action_hash=action.hash,
             args=action.args,
             attempt=known.attempt + 1,
+            proposed_in=draft.head.version + 1,
             approval_id=authorised.approval_id,
             reason=None,
         )
@@ -213,21 +239,45 @@ async def _reconcile(authorised: AuthorisedCall) -> Outcome:
         return Outcome(authorised, checkpoint, reconciled="failed", finding=finding)
     if planned.effect.status.is_done:
         return Outcome(authorised, checkpoint, reconciled="found", receipt=planned.effect.receipt)
+    at_rest = await observation.context.toolbox.at_rest(manifest, planned.effect.key)
     if manifest.reconciler is None:
+        if not at_rest:
+            finding = Finding("failed", "in_doubt", _STILL_RUNNING)
+            return Outcome(authorised, checkpoint, reconciled="failed", finding=finding)
         return await _replay(authorised, manifest, planned.effect)
-    return await _ask_service(authorised, manifest, manifest.reconciler, planned.effect)
+    asked = await _ask_service(authorised, manifest, manifest.reconciler, planned.effect)
+    if asked.reconciled == "absent" and not at_rest:  # it may still happen
+        finding = Finding("failed", "in_doubt", _STILL_RUNNING)
+        return replace(asked, reconciled="failed", finding=finding)
+    return asked
+
+
+_STILL_RUNNING = "the call itself still runs in this process"
 
 
 async def _replay(authorised: AuthorisedCall, manifest: ToolManifest, effect: Effect) -> Outcome:
-    """The same request, key and bytes once more: an answer means that it was found."""
+    """The same request, key and bytes once more: an answer means that it was found.
+
+    It may be the first that arrives, so it needs all that a first one needs.
+    """
     observation = authorised.checked.proposal.observation
+    finding, looked_up = authorised.finding, None
+    if finding is None and manifest.precondition is not None:
+        action = Action(manifest.tool, manifest.version, effect.args, effect.key, "")
+        looked_up, finding = await _precondition(observation, manifest, action)
+    if finding is not None:
+        text = f"it was not sent again: {finding.text}"
+        finding = Finding("failed", finding.error_class, text)
+        return Outcome(authorised, observation.checkpoint, looked_up=looked_up, reconciled="failed", finding=finding)
     attempts = tuple(await _call(observation, manifest, effect.args, effect.key))
     outcome = attempts[-1].outcome
     if isinstance(outcome, Ok):
-        return Outcome(authorised, observation.checkpoint, attempts, reconciled="found", found=outcome.payload)
+        return Outcome(
+            authorised, observation.checkpoint, attempts, looked_up, reconciled="found", found=outcome.payload
+        )
     text = f"the replay was not answered: {getattr(outcome, 'detail', '')}"
     finding = Finding("failed", "in_doubt", text)
-    return Outcome(authorised, observation.checkpoint, attempts, reconciled="failed", finding=finding)
+    return Outcome(authorised, observation.checkpoint, attempts, looked_up, reconciled="failed", finding=finding)
 
 
 async def _ask_service(
@@ -248,7 +298,7 @@ async def _ask_service(
         error_class = outcome.error_class if isinstance(outcome, Failed) else "unavailable"
         finding = Finding("failed", error_class, f"`{lookup.tool}` gave no answer: {getattr(outcome, 'detail', '')}")
         return Outcome(authorised, checkpoint, looked_up=looked_up, reconciled="failed", finding=finding)
-    roots = {**data, "result": outcome.payload, **_now(observation)}
+    roots = _roots(observation, manifest, data, lookup, outcome.payload)
     try:
         if truth(f"{manifest.tool}.reconcile.found", reconcile.found, roots):
             result = accept(manifest, value(f"{manifest.tool}.reconcile.result", reconcile.result, roots))

@@ -7,6 +7,7 @@ model itself is quoted as JSON inside a fence with a random tag: data, never an 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 
 from statemachine_agent.canonical import canonical, digest_bytes
@@ -55,6 +56,7 @@ def prompt(observation: Observation) -> ModelInput:
         observation=feedback["text"] if feedback else None,
         remaining=remaining(context, checkpoint.head),
     )
+    made = deepcopy(made)  # an adapter may shorten what it was given in place, and none of it is its own
     parts = render(made)
     tag = context.environment.random_bytes(6).hex()
     digest = digest_bytes(_text(parts, "").encode())

@@ -272,16 +272,16 @@ def _reconciled(draft: Draft, outcome: Outcome) -> None:
     assert manifest is not None and planned is not None  # noqa: S101, PT018  a reconciliation has both
     effect = planned.effect
     key = effect.key if effect else None
-    request_id = "ledger"
+    asked, request_id = manifest.reconciler is not None, "ledger"
     if outcome.looked_up is not None:
-        looked_up_rows(draft, outcome.looked_up, "reconcile", key)
+        looked_up_rows(draft, outcome.looked_up, "reconcile" if asked else "precondition", key)
         request_id = outcome.looked_up.attempts[-1].request_id
-    elif outcome.attempts:
+    if outcome.attempts:
         call_rows(draft, manifest, planned.args, outcome.attempts, purpose="reconcile", effect_key=key)
     match outcome.reconciled:
         case "found" if effect is not None:
             found = outcome.found if outcome.found is not None else outcome.receipt
-            if outcome.looked_up is not None and found is not None:
+            if outcome.looked_up is not None and asked and found is not None:
                 _evidence_of(draft, manifest, effect.args, found, request_id)
             _executed(draft, effect.key, found)
             draft.fire_outcome(f"found.{manifest.tool}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from statemachine_agent.definition.names import RULING_GUARDS
+from statemachine_agent.definition.names import RULING_GUARDS, SETTLED
 from statemachine_agent.definition.schema import with_floats
 from statemachine_agent.guards.evaluate import Answers
 from statemachine_agent.loop.context import Context
@@ -83,6 +83,7 @@ def answers(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | 
     rulings = {
         required: lambda: isinstance(ruling_on_proposal(context, checkpoint), RequireApproval),
         not_required: lambda: isinstance(ruling_on_proposal(context, checkpoint), Allow),
+        SETTLED: lambda: not checkpoint.open_effects,
     }
     return Answers(context.machine.definition, data_of(context, checkpoint, call), rulings)
 

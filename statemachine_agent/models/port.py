@@ -5,13 +5,16 @@ It must not know states, stores or how a prompt was chosen.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import islice
 from typing import Any, Protocol
 
 from statemachine_agent.errors import ModelError
-from statemachine_agent.models.decision import RawReply
+from statemachine_agent.models.decision import MAX_CALLS, RawCall, RawReply
+from statemachine_agent.text import one_line
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,30 @@ class ModelUnavailableError(ModelError):
         self.retryable = retryable
         self.retry_after = retry_after
         super().__init__(message)
+
+
+def taken(given: object) -> Reply:
+    """`given` as a reply of plain values, whatever an adapter made of it; ModelUnavailableError where it is none."""
+    try:
+        if isinstance(given, Reply) and isinstance(given.raw, RawReply) and isinstance(given.spent, Spent):
+            raw = given.raw
+            calls = tuple(RawCall(c.id, c.name, _plain(c.arguments)) for c in islice(raw.calls or (), MAX_CALLS + 1))
+            stop = raw.stop_reason if isinstance(raw.stop_reason, str) else None
+            return Reply(RawReply(calls, raw.text, stop), given.spent, str(given.model or "unnamed"))
+    except Exception as problem:  # noqa: BLE001  an object of somebody else's may do anything when it is read
+        text = one_line(f"the model's reply cannot be read: {type(problem).__name__}: {problem}")
+        raise ModelUnavailableError(text, retryable=False) from None
+    raise ModelUnavailableError(f"the model gave a {type(given).__name__}, which is no reply", retryable=False)
+
+
+def _plain(arguments: object) -> Any:
+    """Arguments of built-in types that nobody else holds; what is no JSON becomes a text that is none either."""
+    if isinstance(arguments, str):
+        return str(arguments)
+    try:
+        return json.loads(json.dumps(arguments))
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(arguments).__name__}>"
 
 
 class Model(Protocol):

@@ -144,13 +144,18 @@ def reject(approval: Approval, identity: Identity, people: People, starter: str,
     return replace(approval, status=ApprovalStatus.REJECTED)
 
 
-def uncovered(approval: Approval | None, action: Action, people: People, starter: str, now: datetime) -> str | None:
-    """Why `approval` does not cover `action` now, as a reason code; None where it does."""
+def uncovered(
+    approval: Approval | None, action: Action, people: People, starter: str, now: datetime, *, again: bool = False
+) -> str | None:
+    """Why `approval` does not cover `action` now, as a reason code; None where it does.
+
+    It covers one effect once. `again`: that effect itself, of which it is not settled that it happened.
+    """
     if approval is None:
         return "approval_required"
     if approval.action_hash != action.hash or approval.effect_key != action.key:
         return "action_changed"
-    if approval.status not in (ApprovalStatus.APPROVED, ApprovalStatus.CONSUMED):
+    if approval.status is not ApprovalStatus.APPROVED and not (again and approval.status is ApprovalStatus.CONSUMED):
         return "approval_required"
     if has_expired(approval, now):
         return "approval_expired"

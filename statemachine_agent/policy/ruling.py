@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemachine_agent.definition.manifest import Rule, ToolManifest
+from statemachine_agent.definition.schema import with_floats
 from statemachine_agent.guards.evaluate import truth
 from statemachine_agent.policy.identity import has_scopes
 
@@ -54,10 +55,11 @@ def rule(manifest: ToolManifest, actor: Mapping[str, Any], args: Mapping[str, An
 
 def matching_rules(manifest: ToolManifest, args: Mapping[str, Any]) -> list[Rule]:
     """The rules of the manifest that these arguments meet."""
+    typed = with_floats(manifest.args, args)
     return [
         r
         for index, r in enumerate(manifest.approval or ())
-        if r.when is None or truth(f"{manifest.tool}.approval[{index}]", r.when, {"args": args})
+        if r.when is None or truth(f"{manifest.tool}.approval[{index}]", r.when, {"args": typed})
     ]
 
 

@@ -13,15 +13,12 @@ from typing import Any
 from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.errors import ConflictError, GuardError, SmaError
 from statemachine_agent.loop import step
-from statemachine_agent.loop.context import Context, Event
+from statemachine_agent.loop.context import LEASE, Context, Event
 from statemachine_agent.loop.draft import Draft
 from statemachine_agent.loop.observe import observe
 from statemachine_agent.loop.phases import Verdict
 from statemachine_agent.loop.terminate import leave_if_due
 from statemachine_agent.records import Checkpoint, Status, Transaction
-
-#: seconds that a lease lasts; it is renewed at a third of that
-LEASE = 60.0
 
 
 class StoppedError(SmaError):

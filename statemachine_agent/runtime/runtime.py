@@ -23,13 +23,13 @@ from statemachine_agent.definition.people import People
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import RefusedError, SettingsError, StoreError, TaskHeldError, UsageError
 from statemachine_agent.ids import new_id
-from statemachine_agent.loop.context import Context, Event, Stopwatch
+from statemachine_agent.loop.context import LEASE, Context, Event, Stopwatch
 from statemachine_agent.loop.draft import Draft
 from statemachine_agent.models.port import Model
 from statemachine_agent.policy.identity import Identity, actor_of
 from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTask, NoteRow, Status, Task
 from statemachine_agent.runtime import answer
-from statemachine_agent.runtime.drive import LEASE, commit, drive
+from statemachine_agent.runtime.drive import commit, drive
 from statemachine_agent.runtime.recover import fire_timers, recover
 from statemachine_agent.store.port import Store
 from statemachine_agent.text import one_line

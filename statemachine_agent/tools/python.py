@@ -39,17 +39,20 @@ class PythonBinding:
         arguments = _arguments(name, function, request)
         try:
             async with self._environment.timeout(timeout):
-                found, problem = await self._run(function, arguments)
+                found, problem = await self._run(function, arguments, (name, request.key or ""))
         except TimeoutError:
             raise LostError(f"no answer within {timeout:g} s", reason="timeout") from None
         if problem is not None:
             raise _as_outcome(problem) from None
         return found
 
-    async def _run(self, function: Function, arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+    async def _run(
+        self, function: Function, arguments: Mapping[str, Any], call: tuple[str, str]
+    ) -> tuple[Any, BaseException | None]:
         if inspect.iscoroutinefunction(function):
             return await _awaited(function(**arguments))
-        found, problem = await self._environment.in_thread(_called, function, arguments)
+        _RUNNING.append(call)
+        found, problem = await self._environment.in_thread(_called, function, arguments, call)
         if problem is None and inspect.isawaitable(found):  # an object whose call is async, a function that was wrapped
             return await _awaited(found)
         return found, problem
@@ -92,12 +95,25 @@ def _arguments(name: str, function: Function, request: ToolRequest) -> dict[str,
     return arguments
 
 
-def _called(function: Function, arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+#: functions that run in a thread of this process, by name and key: a thread cannot be stopped, whoever waits for it
+_RUNNING: list[tuple[str, str]] = []
+
+
+def is_running(name: str, key: str) -> bool:
+    """True while a call of the function under this key has not come back."""
+    return (name, key) in _RUNNING
+
+
+def _called(
+    function: Function, arguments: Mapping[str, Any], call: tuple[str, str]
+) -> tuple[Any, BaseException | None]:
     """What the function gave, or what it raised, as a value: some exceptions do things on their way to a waiter."""
     try:
         return function(**arguments), None
     except BaseException as problem:  # noqa: BLE001  a tool may raise anything, and none of it ends the task's process
         return None, problem
+    finally:
+        _RUNNING.remove(call)
 
 
 async def _awaited(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
@@ -116,5 +132,8 @@ async def _awaited(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
 def _as_outcome(problem: BaseException) -> BaseException:
     if isinstance(problem, NotSentError | RefusedByServiceError | LostError):
         return problem
-    text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
+    try:
+        text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
+    except BaseException:  # noqa: BLE001  it cannot say what it is, or does worse when it is asked
+        text = type(problem).__name__
     return LostError(text, reason="timeout" if isinstance(problem, TimeoutError) else "exception")

@@ -7,6 +7,7 @@ something was, there is exactly one attempt. It must not know permission, keys' 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any, Protocol
 
 import tenacity
@@ -29,10 +30,11 @@ from statemachine_agent.tools.outcome import (
     RefusedByServiceError,
     Unknown,
 )
-from statemachine_agent.tools.python import PythonBinding
+from statemachine_agent.tools.python import PythonBinding, is_running
 from statemachine_agent.tools.request import Reach, ToolRequest
 
 _MAX_BACKOFF = 30.0
+_GLANCE = 0.05  # seconds between looks at a call that was given up
 
 
 class Binding(Protocol):
@@ -73,7 +75,7 @@ class Toolbox:
 
         async def once() -> Attempt:
             left = min(manifest.timeout.total_seconds(), deadline - self._environment.monotonic())
-            request = ToolRequest(args, f"req-{new_id(self._environment)}", key)
+            request = ToolRequest(deepcopy(args), f"req-{new_id(self._environment)}", key)
             on_request(request.request_id, len(attempts) + 1)
             attempt = await self._attempt(manifest, request, len(attempts) + 1, left)
             attempts.append(attempt)
@@ -89,6 +91,18 @@ class Toolbox:
         )
         await retrying(once)
         return attempts
+
+    async def at_rest(self, manifest: ToolManifest, key: str) -> bool:
+        """Wait, at most as long as a call may take, until no call with this key runs any more; False where one still does.
+
+        A function that was given up, because its time was over or its waiter went away, runs on in its thread.
+        """
+        deadline = self._environment.monotonic() + manifest.timeout.total_seconds()
+        while is_running(manifest.binding.python or "", key):
+            if self._environment.monotonic() >= deadline:
+                return False
+            await self._environment.sleep(_GLANCE)
+        return True
 
     def variables_of(self, manifest: ToolManifest) -> list[str]:
         """The names in `${…}` that calling the tool needs."""

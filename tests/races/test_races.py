@@ -217,8 +217,10 @@ def test_approving_and_expiring_in_the_same_instant(track: Track) -> None:
             assert (yes["done"], later) == ({"status": "too_late", "code": 1}, ["refused"])
             assert expiry["done"] == {"status": "NEEDS_INPUT", "code": 0}
         else:
-            assert (yes["done"]["code"], later) == (0, [])
-            assert expiry["done"] in [{"status": "held", "code": 20}, {"status": "FAILED", "code": 0}]
+            assert yes["done"]["code"] == 0
+            # the worker lost the claim; or it came after the yes, at whose end nothing may be done with it any more
+            ends = {"held": [], "FAILED": ["void"]}
+            assert later == ends[expiry["done"]["status"]]
     print(f"both reached the claim in {met} of {ROUNDS} rounds; first: {won}")
     assert met == ROUNDS
     assert entries() == [], "nobody acted on an approval that had expired"

@@ -96,10 +96,14 @@ def test_staying_is_no_move_and_going_to_oneself_is() -> None:
 
 @pytest.mark.parametrize(
     ("true", "end", "reason"),
-    [(["refund_verified", "customer_told"], "SUCCEEDED", None), (["refund_verified"], "FAILED", "not_verified")],
+    [
+        (["refund_verified", "customer_told", "effects_settled"], "SUCCEEDED", None),
+        (["refund_verified"], "FAILED", "not_verified"),
+        (["refund_verified", "customer_told"], "FAILED", "not_verified"),
+    ],
 )
 def test_success_is_entered_only_while_its_conditions_hold(true: list[str], end: str, reason: str | None) -> None:
-    move = refund().chart.fire(("SENDING",), "ok.notify_customer", Given(true, ["customer_told"]))
+    move = refund().chart.fire(("SENDING",), "ok.notify_customer", Given(true, ["customer_told", "effects_settled"]))
     assert (move.after, [t.reason for t in move.taken]) == ((end,), [reason])
     assert is_end(move.after)
 

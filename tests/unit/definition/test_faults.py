@@ -11,7 +11,11 @@ def test_a_fault_shows_place_line_caret_and_advice() -> None:
 
 
 def test_a_warning_says_so() -> None:
-    assert str(Fault("m.yaml", Mark(), "odd", "look", Level.WARNING)).startswith("m.yaml:1:1: warning: odd\n")
+    assert str(Fault("m.yaml", Mark(), "odd", "look", Level.WARNING, "x")).startswith("m.yaml:1:1: warning: odd\n")
+
+
+def test_a_file_as_a_whole_has_no_line() -> None:
+    assert str(Fault("m.yaml", Mark(), "is not there", "make it")) == "m.yaml: is not there\n  = make it"
 
 
 def test_a_long_line_is_cut_around_the_caret() -> None:

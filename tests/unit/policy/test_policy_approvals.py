@@ -79,7 +79,7 @@ def test_one_no_ends_it_whatever_was_said_before() -> None:
     half = answered(asked("finance", "support_lead"), "lead")
     found = reject(half, who("money"), TEAM, STARTER, NOW)
     assert found.status is ApprovalStatus.REJECTED
-    assert uncovered(found, ACTION, TEAM, STARTER, NOW) == "approval_required"
+    assert uncovered(found, ACTION, TEAM, STARTER, NOW, again=True) == "approval_required"
     assert refusal(found, "second") == "already_answered"
 
 
@@ -150,10 +150,12 @@ def test_it_covers_exactly_the_action_that_was_shown() -> None:
     assert uncovered(replace(found, effect_key="other"), ACTION, TEAM, STARTER, NOW) == "action_changed"
 
 
-def test_a_consumed_approval_still_covers_its_own_effect() -> None:
+def test_a_consumed_approval_covers_its_own_effect_again_and_nothing_else() -> None:
+    """Again: the effect for which it was used is confirmed not to have happened."""
     consumed = replace(answered(asked("support_lead"), "lead"), status=ApprovalStatus.CONSUMED)
-    assert uncovered(consumed, ACTION, TEAM, STARTER, NOW) is None
-    assert uncovered(consumed, ACTION, TEAM, STARTER, NOW + timedelta(hours=2)) == "approval_expired"
+    assert uncovered(consumed, ACTION, TEAM, STARTER, NOW) == "approval_required"
+    assert uncovered(consumed, ACTION, TEAM, STARTER, NOW, again=True) is None
+    assert uncovered(consumed, ACTION, TEAM, STARTER, NOW + timedelta(hours=2), again=True) == "approval_expired"
 
 
 @pytest.mark.parametrize("status", [s for s in ApprovalStatus if s not in (APPROVED, ApprovalStatus.CONSUMED)])
