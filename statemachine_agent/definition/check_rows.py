@@ -89,7 +89,7 @@ class RowCheck:
         for index, row in enumerate(rows):
             here: Path_ = (*path, index) if isinstance(self.document.at(path), list) else path
             self._row(here, row, kinds, ruling=ruling)
-            if row.unconditional and index < len(rows) - 1:
+            if row.unconditional and index < len(rows) - 1 and not self.document.incomplete(here):
                 self.fault(here, "no row below this one is ever reached", "give it a condition, or put it last")
         if total and rows and not rows[-1].unconditional and not self.document.incomplete(path):
             last: Path_ = (*path, len(rows) - 1)

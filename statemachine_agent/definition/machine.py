@@ -82,6 +82,8 @@ def _choice(value: Any) -> Any:
 
 def _choices(value: Any) -> Any:
     """A list of tools means: may call, stay here."""
+    if isinstance(value, (list, dict)) and not value:
+        raise complaint("`choose` offers nothing", "name at least one tool")
     if isinstance(value, list):
         if not all(isinstance(v, str) for v in value):
             raise complaint("a list under `choose` holds names of tools", "write a mapping to give a tool rows")
@@ -89,13 +91,15 @@ def _choices(value: Any) -> Any:
         if twice is not None:
             raise complaint(f"the tool `{shorten(twice, 60)}` is named twice", "name each tool once")
         return {name: {} for name in value}
-    if isinstance(value, dict) and not value:
-        raise complaint("`choose` offers nothing", "name at least one tool")
     return value
 
 
 _WRITTEN_CHOICE = WrittenRows | Choice
-_LISTED_CHOICES = Annotated[list[Lower], in_schema(uniqueItems=True, allOf=[{"items": {"not": {"enum": [*CONTROLS]}}}])]
+_LISTED_CHOICES = Annotated[
+    list[Lower],
+    Field(min_length=1),
+    in_schema(uniqueItems=True, allOf=[{"items": {"not": {"enum": [*CONTROLS]}}}]),
+]
 _NAMED_CHOICES = Annotated[dict[Lower, _WRITTEN_CHOICE], Field(min_length=1)]
 
 Choices = Annotated[

@@ -22,6 +22,7 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -53,6 +54,17 @@ class Node(BaseModel):
             info.context[id(data)] = cls
         return data
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _has_a_value(cls, value: Any, info: ValidationInfo) -> Any:
+        """A key with nothing behind it is a slip: as a key left out it would say something else than its author meant."""
+        if value is None:
+            name = str(info.field_name)
+            field = cls.model_fields[name]
+            advice = "write one behind the colon" if field.is_required() else "write one, or remove the key"
+            raise complaint(f"`{field.alias or name}` has no value", advice)
+        return value
+
     @classmethod
     def keys(cls) -> set[str]:
         """The keys as an author writes them."""
@@ -79,7 +91,8 @@ def in_schema(**keywords: Any) -> Any:
 Lower = Annotated[str, StringConstraints(strict=True, pattern=LOWER_PATTERN)]
 Upper = Annotated[str, StringConstraints(strict=True, pattern=UPPER_PATTERN)]
 Text = Annotated[str, StringConstraints(strict=True, min_length=1)]
-Count = Annotated[StrictInt, Field(ge=1)]
+MOST = 2**31 - 1  # of whatever is counted: it fits into a column of any database, and nobody means more
+Count = Annotated[StrictInt, Field(ge=1, le=MOST)]
 Cel = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=2000)]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

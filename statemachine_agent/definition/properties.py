@@ -19,7 +19,8 @@ from statemachine_agent.text import nearest
 #: what an atom says of a tool: it runs, is looked up, ends so, was approved, or needed no approval
 VERBS = ("run", "reconcile", "ok", "failed", "blocked", "unknown", "found", "absent", "approved", "allowed")
 
-_ATOM = re.compile(rf"(?:(?P<verb>{'|'.join(VERBS)}) )?(?P<name>{LOWER.pattern}|{UPPER.pattern})")
+#: a verb and a tool, or a guard; or a state
+_ATOM = re.compile(rf"^(?:(?:({'|'.join(VERBS)}) )?({LOWER.pattern})|({UPPER.pattern}))$")
 
 _ADVICE = f"write a state or a guard, or one of {', '.join(VERBS)} before the name of a tool"
 
@@ -42,12 +43,13 @@ def _atom(value: object) -> object:
     if isinstance(value, Atom):
         return value
     found = _ATOM.fullmatch(value) if isinstance(value, str) else None
-    if found is None or (found["verb"] and UPPER.fullmatch(found["name"])):
+    if found is None:
         verb, _, name = value.partition(" ") if isinstance(value, str) else ("", "", "")
         near = nearest(verb, VERBS) if LOWER.fullmatch(name) else None
         advice = f"did you mean `{near} {name}`?" if near and near != verb else _ADVICE
         raise complaint(f"{shown(value)} is nothing that can happen on a path", advice)
-    return Atom(found["name"], found["verb"])
+    verb, lower, upper = found.groups()
+    return Atom(lower or upper, verb)
 
 
 def _atoms(value: object) -> object:

@@ -10,10 +10,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from statemachine_agent.definition.node import Lower, NameOrNames, Node, Text, Upper, as_list, complaint, in_schema
+from statemachine_agent.definition.sentences import shown
 
 GuardNames = Annotated[
     tuple[Lower, ...], Field(min_length=1), BeforeValidator(as_list, json_schema_input_type=NameOrNames)
 ]
+
+
+def _true(value: object) -> object:
+    """Python takes 1 for true; an editor does not, and no author means it."""
+    if value is not True:
+        raise complaint(f"{shown(value)} is not `true`", "write `true`")
+    return value
 
 
 class Row(Node):
@@ -26,7 +34,7 @@ class Row(Node):
     #: a state, or one of the built-in ends
     goto: Upper | None = None
     #: accept, and stay in this state
-    stay: Literal[True] | None = None
+    stay: Annotated[Literal[True], BeforeValidator(_true)] | None = None
     #: stay, and give the model this constant text
     refuse: Text | None = None
     #: with a `goto` to an end: the reason code

@@ -73,13 +73,9 @@ class _Generator(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic's signature
         return False  # it would only be the key once more
 
-    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
-        """A pattern as editors write it: named groups in the manner of JavaScript, and of the whole text."""
-        found = super().str_schema(schema)
-        if "pattern" in found:
-            pattern = found["pattern"].replace("(?P<", "(?<")
-            found["pattern"] = pattern if pattern.startswith("^") else f"^(?:{pattern})$"
-        return found
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """A key may be left out, and is never written without a value."""
+        return self.generate_inner(schema["schema"])
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         """A mapping: of known keys a closed object, of other keys one whose keys have a form."""
@@ -171,14 +167,13 @@ def _refer(within: Any, shared: Schema, name: str) -> None:
 
 # ---------------------------------------------------------------- rules between the keys of one mapping
 #
-# Each says in a schema what a validator of the model, or a check of the loader, says in a sentence. A key without a value
-# counts as one that is not there, as it does in the loader.
+# Each says in a schema what a validator of the model, or a check of the loader, says in a sentence.
 
-_ABSENT: Schema = {"type": "null"}
+_ABSENT = False  # what no value fits: the key is left out
 
 
 def _has(key: str, values: Schema | None = None) -> Schema:
-    return {"required": [key], "properties": {key: values or {"not": _ABSENT}}}
+    return {"required": [key], **({"properties": {key: values}} if values else {})}
 
 
 def _is(key: str, *values: object) -> Schema:
@@ -211,7 +206,7 @@ def _choose(found: Schema) -> None:
 
 
 def _control(*targets: str) -> Schema:
-    row = {"properties": {"goto": {"enum": [*targets, None]}, "stay": _ABSENT}}
+    row = {"properties": {"goto": {"enum": [*targets]}, "stay": _ABSENT}}
     listed = {"type": "array", "minItems": 1, "items": {"allOf": [{"$ref": "#/$defs/Row"}, row]}}
     rows = [{"enum": [*targets]}, listed]
     keys = {"rows": {"anyOf": rows}, "with": {"type": "object", "maxProperties": 0}}
@@ -272,8 +267,6 @@ def _tool(found: Schema) -> None:
     write = {
         "required": ["idempotency", "approval"],
         "properties": {
-            "idempotency": {"not": _ABSENT},
-            "approval": {"not": _ABSENT},
             "retry": {"properties": {"attempts": _ABSENT}},
             "binding": {"properties": {"http": sent}},
         },

@@ -25,30 +25,42 @@ from statemachine_agent.models.port import ModelUnavailableError, Prompt, Reply,
 class Tokens(Node):
     """Token usage of one decision."""
 
+    #: read
     input: Annotated[StrictInt, Field(ge=0)] = 0
+    #: written
     output: Annotated[StrictInt, Field(ge=0)] = 0
 
 
 class ScriptedCall(Node):
     """One call of a proposal that holds several."""
 
+    #: the tool, or the control choice
     call: str
+    #: its arguments, whatever the model is to send; pinned ones are left out
     given: Any = Field(default_factory=dict, alias="with")
+    #: the id of the call; left out: made of step and place
     id: str | None = None
 
 
 class ScriptedStep(Node):
     """One decision: `call` with its arguments, `calls` for several, or `say` for a text without a call."""
 
+    #: the tool, or the control choice, that is proposed
     call: str | None = None
+    #: its arguments, whatever the model is to send; pinned ones are left out
     given: Any = Field(default_factory=dict, alias="with")
+    #: instead of `call`: several calls in one proposal
     calls: tuple[ScriptedCall, ...] = ()
+    #: what the model says besides; alone it is a text without a call
     say: str = ""
     #: the provider fails instead of answering, this many times
     fail: Annotated[StrictInt, Field(ge=0)] = 0
+    #: why the provider stopped; `length` cuts the answer off
     stop_reason: str | None = None
+    #: what the decision used
     tokens: Tokens = Tokens()
-    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    #: what the decision cost
+    cost_usd: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] = 0.0
 
     @model_validator(mode="after")
     def _one(self) -> ScriptedStep:
@@ -60,7 +72,9 @@ class ScriptedStep(Node):
 class Script(Node):
     """A script file."""
 
+    #: its name
     script: str
+    #: the decisions, first to last
     steps: tuple[ScriptedStep, ...]
 
 
