@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from statemachine_agent import files
 from statemachine_agent.canonical import digest
 from statemachine_agent.definition import node
 from statemachine_agent.definition.crosscheck import crosscheck
@@ -55,6 +56,8 @@ class Catalogue:
     #: the files that define (`machine` or `tool`, name), also those that could not be read
     _files: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     _people_file: str | None = None
+    #: where people were read from, to be read again when it changes; None where they were given
+    people_path: Path | None = None
 
     @classmethod
     def read(
@@ -68,7 +71,7 @@ class Catalogue:
         sources: list[list[Source]] = [[], []]
         faults: list[Fault] = []
         for found, places in zip(sources, (machines, tools), strict=True):
-            for path in _files(places, faults):
+            for path in files_at(places, faults):
                 source, problems = read_text(path)
                 faults += problems
                 if not problems:
@@ -79,6 +82,7 @@ class Catalogue:
             faults += problems
             who = None if problems else who
         catalogue = cls.build(sources[0], sources[1], who, variables)
+        catalogue.people_path = people
         catalogue.report.add(faults)
         return catalogue
 
@@ -222,16 +226,18 @@ def _advice(name: str, machines: Iterable[str]) -> str:
     return did_you_mean(name, machines) if machines else "no machine is defined here; `sma check` says what is there"
 
 
-def _files(places: Iterable[Path], faults: list[Fault]) -> list[Path]:
+def files_at(places: Iterable[Path], faults: list[Fault]) -> list[Path]:
+    """The files that `places` stand for, each once; a folder stands for its YAML files, and a fault for what is not there."""
     found: dict[Path, Path] = {}
     for place in places:
-        if place.is_dir():
-            inside = sorted(p for p in place.rglob("*.y*ml") if p.suffix in (".yaml", ".yml") and p.is_file())
-        elif place.exists():
-            inside = [place]
-        else:
+        kind, reason = files.look(place)
+        if kind is files.Kind.FOLDER:
+            inside = files.below(place, (".yaml", ".yml"))
+        elif kind is files.Kind.NOTHING:
             inside = []
-            faults.append(Fault(str(place), Mark(), "is not there", _NOT_THERE))
+            faults.append(Fault(str(place), Mark(), reason, _NOT_THERE))
+        else:
+            inside = [place]
         for path in inside:
             found.setdefault(path.resolve(), path)  # a file named twice is one file
     return list(found.values())

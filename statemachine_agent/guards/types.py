@@ -38,6 +38,8 @@ class MessageTypes:
         )
         #: full message name → (path in the author's words, properties)
         self.known: dict[str, tuple[str, Properties]] = {}
+        #: what an expression may begin with
+        self.roots: tuple[str, ...] = ()
 
     def message(self, path: str, properties: Properties) -> str:
         """The full name of a message with these properties; `path` is what an author calls it."""
@@ -45,6 +47,7 @@ class MessageTypes:
         name = f"{_PACKAGE}.{short}"
         self.known[name] = (path, properties)
         message = self._file.message_type.add(name=short)
+        message.options.deprecated_legacy_json_field_conflicts = True  # `a_b` and `aB` are two names; no JSON is made
         for number, (key, value) in enumerate(properties.items(), 1):
             field = message.field.add(name=key, number=number, label=_FIELD.LABEL_OPTIONAL, json_name=f"f{number}")
             self._type(field, f"{path}.{key}", value)
@@ -78,11 +81,14 @@ class MessageTypes:
 
 
 def environment(roots: Mapping[str, Properties | Property]) -> tuple[cel.Environment, MessageTypes]:
-    """An environment for checking: each root is a message or a list of them, and `now` is a time."""
+    """An environment for checking, of these roots and no other: each is a message, a list of them, or a time."""
     types = MessageTypes()
-    variables: dict[str, Any] = {"now": cel.Type.TIMESTAMP}
+    types.roots = tuple(roots)
+    variables: dict[str, Any] = {}
     for root, what in roots.items():
-        if isinstance(what, Property):  # a list of objects
+        if isinstance(what, Property) and what.format == "date-time":
+            variables[root] = cel.Type.TIMESTAMP
+        elif isinstance(what, Property):  # a list of objects
             items = what.items.properties if what.items else None
             name = types.message(f"{root}[]", items or {})
             variables[root] = cel.Type.List(cel.message_type(name))

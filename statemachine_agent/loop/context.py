@@ -6,11 +6,12 @@ It must not know tasks' states; those are values that pass through the phases.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.definition.people import People
+from statemachine_agent.definition.roster import Roster
 from statemachine_agent.environment import Environment
 from statemachine_agent.models.port import Model
 from statemachine_agent.records import Lease
@@ -53,9 +54,10 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything about a run that does not change while it runs."""
+    """Everything about a run that does not change within a step."""
 
     machine: CompiledMachine
+    roster: Roster
     people: People
     environment: Environment
     toolbox: Toolbox
@@ -64,3 +66,7 @@ class Context:
     model: Model | None = None
     lease: Lease | None = None
     emit: Callable[[Event], None] = lambda _event: None
+
+    def renewed(self) -> Context:
+        """The same for the next step: who there is may have changed."""
+        return replace(self, people=self.roster.now())

@@ -6,7 +6,8 @@ Guards see evidence and effects as they will be after the commit. It must not ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from typing import Any
 from statemachine_agent.chart.chart import Macrostep
 from statemachine_agent.definition.machine import ApprovalState, RouteState, WaitState
 from statemachine_agent.definition.names import ENDS
-from statemachine_agent.errors import GuardError
+from statemachine_agent.errors import GuardError, IllegalTransitionError
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import Context
 from statemachine_agent.loop.view import answers, ruling_on_proposal
@@ -40,6 +41,9 @@ from statemachine_agent.records import (
     TransitionRow,
 )
 from statemachine_agent.text import one_line
+
+#: an event that follows by itself from entering a state, and its reason
+_Followup = tuple[str, str | None]
 
 
 class Draft:
@@ -132,13 +136,20 @@ class Draft:
         return step
 
     def fire_outcome(self, event: str, *, reason: str | None = None) -> None:
-        """Send an outcome that has been recorded: a guard that errs ends the task, the record stays."""
+        """Send an outcome that has been recorded."""
+        self.surely(lambda: self.fire(event, reason=reason))
+
+    def surely(self, move: Callable[[], object]) -> None:
+        """Do `move`; where it errs the task ends at once, and what was recorded before stays.
+
+        At once also while an effect is open: the same guard would err again at every state that could settle it.
+        """
         before = self.checkpoint, list(self.rows)
         try:
-            self.fire(event, reason=reason)
-        except GuardError as problem:
+            move()
+        except (GuardError, IllegalTransitionError) as problem:
             self.checkpoint, self.rows = before
-            self.leave("exit.guard_error", "guard_error", detail=problem.message)
+            self.leave("exit.guard_error", "guard_error", detail=problem.message, at_once=True)
 
     def leave(self, event: str, reason: str, *, detail: str | None = None, at_once: bool = False) -> None:
         """Take a universal exit; while an effect is open it is remembered, and taken at the next state without one."""
@@ -154,7 +165,18 @@ class Draft:
         self.fire(event, reason=reason)
 
     def apply(self, step: Macrostep, reason: str | None = None) -> None:
-        """Take a move over: rows, configuration, and what entering and leaving states does."""
+        """Take a move over, and the moves that follow by themselves from the states that it enters."""
+        self._settle(self._taken(step, reason))
+
+    def _settle(self, followups: Iterable[_Followup]) -> None:
+        waiting = deque(followups)
+        while waiting:
+            event, reason = waiting.popleft()
+            waiting.extend(self._taken(self.ask(event), reason))
+        self._set_status()
+
+    def _taken(self, step: Macrostep, reason: str | None) -> list[_Followup]:
+        """One move's rows and configuration, what leaving and entering states does, and what is to follow."""
         for taken in step.taken:
             self.rows.append(
                 TransitionRow(step.event, taken.source, taken.target, taken.index, step.asked, taken.reason or reason)
@@ -168,9 +190,8 @@ class Draft:
             if state not in step.after or state in step.entered:
                 self._left(state, step.event)
         written = next((t.reason for t in step.taken if t.reason), None)
-        for state in step.entered:
-            self._entered(state, written or reason or self._outcome_name(step.event))
-        self._set_status()
+        why = written or reason or self._outcome_name(step.event)
+        return [one for state in step.entered for one in self._entered(state, why)]
 
     @staticmethod
     def _outcome_name(event: str) -> str:
@@ -182,9 +203,7 @@ class Draft:
         """Enter the machine's first state."""
         initial = self.context.machine.chart.initial
         self.set_head(configuration=initial)
-        for state in initial:
-            self._entered(state, "start")
-        self._set_status()
+        self.surely(lambda: self._settle(one for state in initial for one in self._entered(state, "start")))
 
     def _left(self, state: str, event: str) -> None:
         timers = tuple(t for t in self.checkpoint.timers if t.state != state)
@@ -199,20 +218,21 @@ class Draft:
         elif event.startswith("expired."):
             self.drop_proposal(EffectStatus.ABANDONED, "expired")
 
-    def _entered(self, state: str, reason: str) -> None:
+    def _entered(self, state: str, reason: str) -> list[_Followup]:
         if state in ENDS:
             self._ended(state, reason)
-            return
+            return []
         self.set_head(visits={**self.head.visits, state: self.head.visits.get(state, 0) + 1})
         match self.context.machine.state(state):
             case RouteState():
-                self.fire(f"routed.{state}", reason=self._denial() or reason)
+                return [(f"routed.{state}", self._denial() or reason)]
             case ApprovalState() as definition:
                 self._request(state, definition)
             case WaitState() as definition:
-                self._wait(state, definition)
+                return self._wait(state, definition)
             case _:
                 pass
+        return []
 
     def _ended(self, end: str, reason: str) -> None:
         if end == "SUCCEEDED" and reason in ("ok", "found", "finish"):
@@ -260,12 +280,12 @@ class Draft:
         self.put_approval(approval, "requested")
         self._set_timer(Timer(state, f"expired.{definition.approval.of}", self._now + lasts))
 
-    def _wait(self, state: str, definition: WaitState) -> None:
+    def _wait(self, state: str, definition: WaitState) -> list[_Followup]:
         most = definition.wait.at_most
         if most is not None and self.head.visits[state] > most:
-            self.fire(f"exhausted.{state}")
-            return
+            return [(f"exhausted.{state}", None)]
         self._set_timer(Timer(state, f"elapsed.{state}", self._now + definition.wait.duration))
+        return []
 
     def _set_timer(self, timer: Timer) -> None:
         others = tuple(t for t in self.checkpoint.timers if t.state != timer.state)

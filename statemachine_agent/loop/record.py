@@ -12,7 +12,6 @@ from typing import Any
 
 from statemachine_agent.canonical import digest
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.errors import GuardError
 from statemachine_agent.loop.draft import Draft, effect_of
 from statemachine_agent.loop.phases import CheckedCall, Finding, Outcome, Proposal, Record, expect
 from statemachine_agent.loop.rows import call_rows, looked_up_rows
@@ -64,12 +63,7 @@ def _decided(draft: Draft, outcome: Outcome) -> None:
     feedback = finding.text if finding else None
     draft.rows.append(_decision_row(proposal, finding))
     draft.set_head(observation={"text": one_line(feedback, 2000)} if feedback else None)
-    kept = draft.checkpoint, list(draft.rows)
-    try:
-        _follow(draft, outcome)
-    except GuardError as problem:  # what was decided stays on record
-        draft.checkpoint, draft.rows = kept
-        draft.leave("exit.guard_error", "guard_error", detail=problem.message)
+    draft.surely(lambda: _follow(draft, outcome))
 
 
 def _follow(draft: Draft, outcome: Outcome) -> None:
@@ -81,7 +75,7 @@ def _follow(draft: Draft, outcome: Outcome) -> None:
                 draft.apply(checked.move)
             _evidence_exit(draft)
         case "denied" | "guard_error" as kind if finding is not None:
-            draft.leave(f"exit.{kind}", finding.error_class, detail=finding.text)
+            draft.leave(f"exit.{kind}", finding.error_class, detail=finding.text, at_once=kind == "guard_error")
         case _:
             _admitted(draft, outcome)
 

@@ -49,10 +49,10 @@ async def answer(
     draft.put_approval(answered, event, by=who.id, established=who.established, why=why)
     if answered.status is ApprovalStatus.APPROVED:
         draft.move_effect(answered.effect_key, EffectStatus.APPROVED, by=who.id)
-        draft.fire(f"approved.{answered.tool}")
+        draft.fire_outcome(f"approved.{answered.tool}")
     elif answered.status is ApprovalStatus.REJECTED:
         draft.move_effect(answered.effect_key, EffectStatus.REJECTED, "rejected", by=who.id)
-        draft.fire(f"rejected.{answered.tool}", reason="rejected")
+        draft.fire_outcome(f"rejected.{answered.tool}", reason="rejected")
     transaction, after = draft.finish()
     await commit(context, transaction, after)
     return after

@@ -28,22 +28,59 @@ class StoppedError(SmaError):
     reason = "stopped"
 
 
-async def drive(context: Context, checkpoint: Checkpoint, stop: asyncio.Event) -> Checkpoint:
+class Stop:
+    """Asks the workers of a process to stop; they may run on several event loops."""
+
+    def __init__(self) -> None:
+        """Nobody has asked yet."""
+        self._asked = False
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def set(self) -> None:
+        """Ask; from any thread."""
+        self._asked = True
+        for waiter in list(self._waiting):
+            waiter.get_loop().call_soon_threadsafe(_release, waiter)
+
+    def is_set(self) -> bool:
+        """Whether somebody has asked."""
+        return self._asked
+
+    async def wait(self) -> None:
+        """Until somebody asks."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            if not self._asked:
+                await waiter
+        finally:
+            self._waiting.discard(waiter)
+
+
+def _release(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+async def drive(context: Context, checkpoint: Checkpoint, stop: Stop) -> Checkpoint:
     """Run the task until it rests; the lease is held meanwhile."""
     heart = asyncio.ensure_future(_heartbeat(context))
     try:
         while checkpoint.head.status is Status.RUNNING:
             if stop.is_set():
                 raise StoppedError
-            checkpoint = await _turn(context, checkpoint, stop)
-        return checkpoint
+            checkpoint = await _turn(context.renewed(), checkpoint, stop)
+        if checkpoint.head.status.is_end:
+            return checkpoint
+        # a request that came in while the last step was being taken
+        return await _cancelled(context, checkpoint) or checkpoint
     finally:
         heart.cancel()
         with suppress(asyncio.CancelledError, ConflictError):
             await heart
 
 
-async def _turn(context: Context, checkpoint: Checkpoint, stop: asyncio.Event) -> Checkpoint:
+async def _turn(context: Context, checkpoint: Checkpoint, stop: Stop) -> Checkpoint:
     """One exit that is due, or one step."""
     left = await _leave(context, checkpoint)
     if left is not None:
@@ -65,7 +102,7 @@ def _is_write(context: Context, state: str) -> bool:
     return tool is not None and not context.machine.tools[tool].is_read
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, Verdict], stop: asyncio.Event, *, may_cancel: bool) -> Verdict:
+async def _unless_stopped(work: Coroutine[Any, Any, Verdict], stop: Stop, *, may_cancel: bool) -> Verdict:
     """Wait for the step. Told to stop, a write that was begun is waited for; anything else is dropped and done again."""
     task = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
@@ -85,8 +122,9 @@ async def _unless_stopped(work: Coroutine[Any, Any, Verdict], stop: asyncio.Even
 
 async def _leave(context: Context, checkpoint: Checkpoint) -> Checkpoint | None:
     """Take an exit that is due before the next step: a cancel request, a remembered exit, a used-up budget."""
-    if await context.store.cancel_requested(checkpoint.task.no):
-        return await _exit(context, checkpoint, "exit.cancel", "cancelled", None)
+    cancelled = await _cancelled(context, checkpoint)
+    if cancelled is not None:
+        return cancelled
     draft = Draft(context, checkpoint, "exit")
     leave_if_due(draft)
     if not draft.rows:
@@ -94,6 +132,12 @@ async def _leave(context: Context, checkpoint: Checkpoint) -> Checkpoint | None:
     transaction, after = draft.finish()
     await commit(context, transaction, after)
     return after
+
+
+async def _cancelled(context: Context, checkpoint: Checkpoint) -> Checkpoint | None:
+    if not await context.store.cancel_requested(checkpoint.task.no):
+        return None
+    return await _exit(context, checkpoint, "exit.cancel", "cancelled", None)
 
 
 async def _exit(

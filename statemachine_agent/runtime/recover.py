@@ -6,7 +6,6 @@ finds out. It must not call anything.
 
 from __future__ import annotations
 
-from statemachine_agent.errors import GuardError, IllegalTransitionError
 from statemachine_agent.loop.context import Context
 from statemachine_agent.loop.draft import Draft
 from statemachine_agent.records import Checkpoint, EffectStatus
@@ -55,11 +54,7 @@ async def fire_timers(context: Context, checkpoint: Checkpoint) -> Checkpoint:
             break
         timer = min(due, key=lambda t: t.due_at)
         draft = Draft(context, checkpoint, "timer")
-        try:
-            draft.fire(timer.event)
-        except (GuardError, IllegalTransitionError) as problem:
-            draft = Draft(context, checkpoint, "timer")
-            draft.leave("exit.guard_error", "guard_error", detail=problem.message)
+        draft.fire_outcome(timer.event)
         transaction, checkpoint = draft.finish()
         await commit(context, transaction, checkpoint)
     return checkpoint

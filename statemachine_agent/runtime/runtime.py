@@ -6,6 +6,7 @@ A web application embeds it by calling these on its own event loop. It owns no t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from statemachine_agent.chart.compile import (
     texts_of,
 )
 from statemachine_agent.definition.catalogue import Catalogue
-from statemachine_agent.definition.people import People
+from statemachine_agent.definition.roster import Roster
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import RefusedError, SettingsError, StoreError, TaskHeldError, UsageError
 from statemachine_agent.ids import new_id
@@ -29,13 +30,15 @@ from statemachine_agent.models.port import Model
 from statemachine_agent.policy.identity import Identity, actor_of
 from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTask, NoteRow, Status, Task
 from statemachine_agent.runtime import answer
-from statemachine_agent.runtime.drive import commit, drive
+from statemachine_agent.runtime.drive import Stop, commit, drive
 from statemachine_agent.runtime.recover import fire_timers, recover
 from statemachine_agent.store.port import Store
 from statemachine_agent.text import one_line
 from statemachine_agent.tools.arguments import faults_of
 from statemachine_agent.tools.request import Reach
 from statemachine_agent.tools.toolbox import Binding, Toolbox
+
+_log = logging.getLogger(__name__)
 
 #: seconds that a person's answer waits for a worker that holds the task
 _PATIENCE = 5.0
@@ -64,7 +67,8 @@ class Runtime:
         self._model = model
         self._toolbox = Toolbox(reach or Reach(), self.environment, bindings)
         self._watchers: list[Callable[[Event], None]] = []
-        self._stop = asyncio.Event()
+        self._roster = Roster(catalogue.people, catalogue.people_path)
+        self._stop = Stop()
 
     async def __aenter__(self) -> Runtime:
         return self
@@ -83,7 +87,7 @@ class Runtime:
     # ------------------------------------------------------------ watching
 
     def watch(self, watcher: Callable[[Event], None]) -> None:
-        """Have `watcher` called with every event, as it happens."""
+        """Have `watcher` called with every event, as it happens; what it raises is logged, and changes nothing."""
         self._watchers.append(watcher)
 
     async def events(self) -> AsyncIterator[Event]:
@@ -98,7 +102,10 @@ class Runtime:
 
     def _emit(self, event: Event) -> None:
         for watcher in list(self._watchers):
-            watcher(event)
+            try:
+                watcher(event)
+            except Exception:  # the work does not depend on who looks on
+                _log.exception("a watcher failed on the event %s of task %s", event.kind, event.task_id)
 
     # ------------------------------------------------------------ tasks
 
@@ -113,7 +120,7 @@ class Runtime:
             known = ", ".join(compiled.definition.input)
             raise UsageError(f"the input does not fit `{machine}`: {text}", hint=f"it takes: {known}")
         self._check_reach(compiled)
-        who = actor_of(self._people, actor)
+        who = actor_of(self._roster.now(), actor)
         spec = model or (self._model.spec if self._model is not None and hasattr(self._model, "spec") else "")
         task = Task(
             0, new_id(self.environment), new_id(self.environment), machine, compiled.definition.version, compiled.hash,
@@ -222,10 +229,6 @@ class Runtime:
             self._checked = True
         return compile_machine(self.catalogue, machine)
 
-    @property
-    def _people(self) -> People:
-        return self.catalogue.people or People(people={})
-
     def _check_reach(self, machine: CompiledMachine) -> None:
         """SettingsError where a tool of the machine needs a variable that has no value."""
         names = dict.fromkeys(name for tool in machine.tools.values() for name in self._toolbox.variables_of(tool))
@@ -239,8 +242,8 @@ class Runtime:
 
     def _context(self, machine: CompiledMachine, lease: Lease | None = None) -> Context:
         return Context(
-            machine, self._people, self.environment, self._toolbox, self.store, Stopwatch(self.environment),
-            lease=lease, emit=self._emit,
+            machine, self._roster, self._roster.now(), self.environment, self._toolbox, self.store,
+            Stopwatch(self.environment), lease=lease, emit=self._emit,
         )  # fmt: skip
 
     def _model_of(self, checkpoint: Checkpoint) -> Model | None:

@@ -17,6 +17,7 @@ from statemachine_agent.chart.chart import Standing
 from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
 from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.roster import Roster
 from statemachine_agent.errors import IllegalTransitionError
 from statemachine_agent.loop.context import Context, Stopwatch
 from statemachine_agent.loop.observe import observe
@@ -69,9 +70,9 @@ def stand(machine: CompiledMachine, state: str, folder: Path) -> tuple[Context, 
     environment = SimulatedEnvironment()
     store = SqliteStore(folder / "tasks.db", environment)
     catalogue = Catalogue.read([MACHINES], [TOOLS], PEOPLE)
-    assert catalogue.people is not None
     toolbox = Toolbox(Reach(), environment)
-    context = Context(machine, catalogue.people, environment, toolbox, store, Stopwatch(environment))
+    roster = Roster(catalogue.people)
+    context = Context(machine, roster, roster.now(), environment, toolbox, store, Stopwatch(environment))
     inputs = {name: example(p) for name, p in machine.definition.input.items()}
     actor = {"id": "cust-3391", "tenant": "shop", "roles": [], "scopes": ["orders:read"], "established": "test"}
     task = Task(1, "t", "t", machine.name, 1, machine.hash, actor, inputs, "", environment.now())
