@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statemachine_agent.definition import references
 from statemachine_agent.definition.check_given import check_given
@@ -150,6 +150,7 @@ class _Machine(RowCheck):
             self.document, (*path, "with"), choice.pinned, manifest.args, self._known, references.MACHINE_ROOTS,
             complete=False,
         )  # fmt: skip
+        self._steady(path, choice.pinned, manifest)
         for name, argument in manifest.args.items():
             if argument.trusted and name not in choice.pinned and not self.document.incomplete((*path, "with")):
                 message = f"`{name}` of `{manifest.tool}` takes only what is trusted, and the model would fill it"
@@ -182,6 +183,7 @@ class _Machine(RowCheck):
             self.faults += check_given(
                 self.document, (*path, "with"), state.given, tool.args, self._known, references.MACHINE_ROOTS
             )
+            self._steady(path, state.given, tool)
         elif tool.is_read:
             message = f"`{tool.tool}` is a read, and only a write is proposed"
             self.fault((*path, "with"), message, "name its arguments")
@@ -189,6 +191,15 @@ class _Machine(RowCheck):
             self.proposable((*path, "with"), tool)
         if not tool.is_read:
             self._unknown(path, state, tool)
+
+    def _steady(self, path: Path_, given: Mapping[str, Any], tool: ToolManifest) -> None:
+        """What makes two calls the same action does not change with the time."""
+        for name in tool.idempotency.template.names if tool.idempotency else ():
+            value = references.parse(given.get(name), references.MACHINE_ROOTS)
+            if isinstance(value, references.Reference) and value.root == "now":
+                message = f"`{name}` is in the key of `{tool.tool}`, and `now` is another at every attempt"
+                advice = "refer to a business field: the same action must have the same key"
+                self.fault((*path, "with", name), message, advice)
 
     def _unknown(self, path: Path_, state: CallState, tool: ToolManifest) -> None:
         for index, row in enumerate(state.then.get("unknown", ())):

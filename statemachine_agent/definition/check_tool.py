@@ -9,7 +9,7 @@ from statemachine_agent.definition import references
 from statemachine_agent.definition.check_given import check_given
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.manifest import ERROR_CLASSES, Http, ToolManifest
+from statemachine_agent.definition.manifest import ERROR_CLASSES, UNSETTLED, Http, Reconcile, ToolManifest
 from statemachine_agent.definition.names import CEL_WORDS, is_reserved
 from statemachine_agent.definition.schema import Properties, Property
 from statemachine_agent.definition.template import KeyTemplate, UrlTemplate, variables_in
@@ -29,16 +29,45 @@ def check_tool(catalogue: Catalogue, file: ToolFile) -> list[Fault]:
     faults: list[Fault] = []
     if is_reserved(tool.tool) or tool.tool in CEL_WORDS:
         faults.append(document.fault(("tool",), f"`{tool.tool}` is a word of the language", "choose another name"))
-    for index, error in enumerate(tool.retry.errors):
-        known = {*ERROR_CLASSES, *tool.errors.values()}
-        if error not in known and not re.fullmatch(r"http_[1-5][0-9][0-9]", error):
-            advice = did_you_mean(error, known)
-            faults.append(document.fault(("retry", "errors", index), f"no call fails with `{error}`", advice))
+    faults += _errors(document, tool)
+    if tool.binding.python and "call" in tool.args:
+        message = "a Python function is given its request as `call`, and no argument can be called so"
+        faults.append(document.fault(("args", "call"), message, "choose another name", key=True))
     faults += _effect(document, tool)
     faults += _approval(catalogue, document, tool)
     if tool.binding.http:
         faults += _http(catalogue, document, tool, tool.binding.http)
     faults += _lookups(catalogue, document, tool)
+    return faults
+
+
+_NO_ANSWER = re.compile(r"http_(?!429)[34][0-9][0-9]")
+
+
+def _errors(document: Document, tool: ToolManifest) -> list[Fault]:
+    """A declared no is an answer: it says what happened, and asking again would not change it."""
+    faults = []
+    for status, name in tool.errors.items():
+        path: Path_ = ("errors", str(status))
+        if not tool.is_read and UNSETTLED.fullmatch(str(status)):
+            message = f"HTTP {status} does not say that nothing happened, and of a write `errors` says that"
+            faults.append(
+                document.fault(path, message, "remove it: the outcome is `unknown`, and is looked up", key=True)
+            )
+        if name in ERROR_CLASSES:
+            message = f"`{name}` is what a call without a usable answer fails with"
+            faults.append(document.fault(path, message, "give this answer a name of its own"))
+    answers = {*tool.errors.values(), *(f"http_{status}" for status in tool.errors)}
+    for index, error in enumerate(tool.retry.errors):
+        if error in ERROR_CLASSES:
+            continue
+        if error in answers:
+            message, advice = f"`{error}` is an answer, as `errors` says", "remove it: it would be the same again"
+        elif not _NO_ANSWER.fullmatch(error):
+            message, advice = f"no call fails with `{error}`", did_you_mean(error, ERROR_CLASSES)
+        else:
+            continue
+        faults.append(document.fault(("retry", "errors", index), message, advice))
     return faults
 
 
@@ -135,6 +164,9 @@ def _http(catalogue: Catalogue, document: Document, tool: ToolManifest, http: Ht
     if not tool.is_read and not http.idempotency_header and not document.incomplete(here):
         message = "the service is never told the key"
         faults.append(document.fault(here, message, "add `idempotency_header: Idempotency-Key`", key=True))
+    if tool.is_read and http.method not in ("GET", "POST"):
+        message = f"a {http.method} changes something, and `{tool.tool}` is a read"
+        faults.append(document.fault((*here, "method"), message, "write GET, or POST for a search; else it is a write"))
     if not tool.is_read and http.method == "GET" and not document.incomplete(here):
         faults.append(document.fault((*here, "method"), "a GET changes nothing", "write POST, PUT, PATCH or DELETE"))
     return faults
@@ -174,5 +206,18 @@ def _lookups(catalogue: Catalogue, document: Document, tool: ToolManifest) -> li
             message = f"`{what.tool}` is no read, and a look-up must change nothing"
             faults.append(document.fault((*path, "tool"), message, "name a read"))
         known = {"args": tool.args, "effect": EFFECT}
-        faults += check_given(document, (*path, "with"), what.given, other.args, known, references.MANIFEST_ROOTS)
+        here: Path_ = (*path, "with")
+        wrong = check_given(document, here, what.given, other.args, known, references.MANIFEST_ROOTS)
+        if not wrong and isinstance(what, Reconcile) and not _particular(what) and not document.incomplete(here):
+            where = here if document.at(here) is not None else path
+            message = f"`{what.tool}` is not asked about this effect"
+            wrong = [document.fault(where, message, "fill an argument with `effect.key`, or from `args`", key=True)]
+        faults += wrong
     return faults
+
+
+def _particular(reconcile: Reconcile) -> bool:
+    """True where what is asked depends on which effect it is."""
+    parsed = [references.parse(value, references.MANIFEST_ROOTS) for value in reconcile.given.values()]
+    asked = [(value.root, *value.steps[:1]) for value in parsed if isinstance(value, references.Reference)]
+    return any(root == "args" or (root, *steps) == ("effect", "key") for root, *steps in asked)

@@ -67,7 +67,10 @@ StatusCode = Annotated[
     int, BeforeValidator(_status, json_schema_input_type=Annotated[str, Field(pattern=f"^{_STATUS.pattern}$")])
 ]
 
-#: how a call can fail besides the names under `errors` and `http_NNN`
+#: statuses that do not say that nothing happened: too slow, too early, too many, and all of the service's own failures
+UNSETTLED = re.compile(r"408|425|429|5[0-9][0-9]")
+
+#: how a call can fail besides `http_NNN`, of which all that is no answer; the names under `errors` are answers
 ERROR_CLASSES = ("timeout", "unavailable", "rate_limited", "bad_result", "too_large", "exception")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -235,7 +238,7 @@ class ToolManifest(Node):
     retry: Retry = Retry()
     #: calls per task, reconciliation excluded
     at_most: Count | None = None
-    #: HTTP statuses that mean "no", each with an error class
+    #: HTTP statuses that mean "no", each with a name; of a write none that leaves open whether it happened
     errors: Mapping[StatusCode, Lower] = Field(default_factory=dict)
     #: the largest answer of a read that is kept
     max_bytes: Annotated[StrictInt, Field(ge=256, le=16_777_216)] = 262_144

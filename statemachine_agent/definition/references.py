@@ -64,7 +64,9 @@ def resolve(value: Given, roots: frozenset[str], data: Mapping[str, object]) -> 
     parsed = parse(value, roots)
     if isinstance(parsed, Literal):
         return parsed.value
-    found: Any = data.get(parsed.root)
+    if parsed.root not in data:
+        raise UnresolvedError(f"`{parsed.text}` is not there", hint=f"there is no `{parsed.root}`")
+    found: Any = data[parsed.root]
     for step in parsed.steps:
         if not (step in found if isinstance(found, Mapping) else _is_position(found, step)):
             raise UnresolvedError(f"`{parsed.text}` is not there", hint=f"`{step}` was not found")

@@ -17,6 +17,7 @@ from typing import Any, cast
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from statemachine_agent.definition.manifest import ERROR_CLASSES, UNSETTLED
 from statemachine_agent.definition.names import CEL_WORDS, ENDS, RESERVED
 from statemachine_agent.definition.node import Node
 from statemachine_agent.definition.rows import Row
@@ -268,16 +269,19 @@ def _tool(found: Schema) -> None:
         "required": ["idempotency", "approval"],
         "properties": {
             "retry": {"properties": {"attempts": _ABSENT}},
+            "errors": {"propertyNames": {"not": {"pattern": f"^({UNSETTLED.pattern})$"}}},
             "binding": {"properties": {"http": sent}},
         },
     }
+    asked = {"method": {"enum": ["GET", "POST"]}, "idempotency_header": _ABSENT}
     read = {
         "properties": {
             **dict.fromkeys(("idempotency", "precondition", "approval"), False),
             "retry": {"properties": {"unsent": _ABSENT}},
-            "binding": {"properties": {"http": {"properties": {"idempotency_header": _ABSENT}}}},
+            "binding": {"properties": {"http": {"properties": asked}}},
         }
     }
+    python = {"required": ["binding"], "properties": {"binding": _has("python")}}
     looked_up = {"anyOf": [_has("reconcile"), _REPLAYED]}
     always = {"minItems": 1, "maxItems": 1, "items": {"properties": {"when": _ABSENT}}}
     found["allOf"] = [
@@ -285,7 +289,9 @@ def _tool(found: Schema) -> None:
         {"if": _is("effect", "write", "irreversible"), "then": write},
         {"if": _is("effect", "write"), "then": {"properties": {"idempotency": looked_up}}},
         {"if": _is("effect", "irreversible"), "then": {"properties": {"approval": always}}},
+        {"if": python, "then": {"properties": {"args": {"propertyNames": {"not": {"const": "call"}}}}}},
     ]
+    _not_named(found["properties"]["errors"]["additionalProperties"], ERROR_CLASSES)
     _not_named(found["properties"]["tool"], {w.lower() for w in RESERVED} | CEL_WORDS)
 
 

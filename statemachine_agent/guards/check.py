@@ -20,6 +20,10 @@ from statemachine_agent.guards import cel, contexts, syntax, types, words
 from statemachine_agent.text import did_you_mean
 
 
+#: what an expression is compiled in, and what its types stand for
+Environment = tuple[cel.Environment, types.MessageTypes]
+
+
 @dataclass(frozen=True)
 class Checked:
     """A compiled expression, what it does, and the types it was checked against."""
@@ -51,7 +55,7 @@ def checked_guards(
     catalogue: Catalogue, file: MachineFile
 ) -> Iterator[tuple[str, str | None, Checked | None, list[Fault]]]:
     """Each guard with a text, once for each kind of place in which it is read: name, tool of the row, result, faults."""
-    environments: dict[str | None, tuple[cel.Environment, types.MessageTypes]] = {}
+    environments: dict[str | None, Environment] = {}
     for name, places in guard_places(catalogue, file.definition).items():
         text = file.definition.guards[name]
         for call in sorted(places, key=str):
@@ -137,16 +141,25 @@ def _tool(catalogue: Catalogue, file: ToolFile) -> list[Fault]:
             faults += check_text(document, ("approval", index, "when"), rule.when, rules)[1]
     if tool.precondition and (lookup := catalogue.tool(tool.precondition.tool)):
         environment = types.environment(contexts.lookup_roots(tool, lookup))
-        faults += check_text(document, ("precondition", "holds"), tool.precondition.holds, environment)[1]
+        faults += _concluded(document, ("precondition", "holds"), tool.precondition.holds, environment)
     if tool.reconciler and (lookup := catalogue.tool(tool.reconciler.tool)):
         environment = types.environment(contexts.lookup_roots(tool, lookup))
         here: Path_ = ("idempotency", "reconcile")
-        faults += check_text(document, (*here, "found"), tool.reconciler.found, environment)[1]
-        faults += check_text(document, (*here, "absent"), tool.reconciler.absent, environment)[1]
+        faults += _concluded(document, (*here, "found"), tool.reconciler.found, environment)
+        faults += _concluded(document, (*here, "absent"), tool.reconciler.absent, environment)
         found, more = check_text(document, (*here, "result"), tool.reconciler.result, environment, boolean=False)
         faults += more
         if found is not None:
             faults += _covers(document, (*here, "result"), found, tool.returns)
+    return faults
+
+
+def _concluded(document: Document, path: Path_, text: str, environment: Environment) -> list[Fault]:
+    """A condition on what a look-up answered: one that does not read the answer would conclude from nothing."""
+    checked, faults = check_text(document, path, text, environment)
+    if checked is not None and not faults and "result" not in checked.syntax.roots:
+        message = f"`{path[-1]}` does not read `result`, which is what the look-up answered"
+        faults = [document.fault(path, message, "compare a field of `result`", offset=0)]
     return faults
 
 
@@ -174,7 +187,7 @@ def check_text(
     document: Document,
     path: Path_,
     text: str,
-    environment: tuple[cel.Environment, types.MessageTypes],
+    environment: Environment,
     *,
     boolean: bool = True,
     uncertain: bool = False,

@@ -20,6 +20,8 @@ Roots = Mapping[str, Properties | Property]
 #: what an effect can be; the first five in this order, then how it can end otherwise
 EFFECT_STATUSES = ("proposed", "approved", "intended", "executed", "verified", "unknown", "rejected", "abandoned")
 
+#: the one root that is neither a mapping nor a list: a time
+NOW = Property(type="string", format="date-time")
 _TEXT = Property(type="string")
 _NUMBER = Property(type="number")
 _WHOLE = Property(type="integer")
@@ -58,6 +60,7 @@ def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | 
         "approval": {"id": _TEXT, "tool": _TEXT, "status": _TEXT, "expires_at": _TEXT},
         "usage": _USAGE,
         "visits": dict.fromkeys(machine.states, _WHOLE),
+        "now": NOW,
     }
     if call is None:
         whole = all(t is not None for t in tools.values())
@@ -85,10 +88,10 @@ def _merged(tools: list[ToolManifest]) -> Properties:
 
 
 def rule_roots(tool: ToolManifest) -> Roots:
-    """The roots of a rule's `when`."""
+    """The roots of a rule's `when`: a yes is for these rules and arguments, so nothing else may change the answer."""
     return {"args": tool.args}
 
 
 def lookup_roots(tool: ToolManifest, lookup: ToolManifest) -> Roots:
     """The roots of `holds`, `found`, `absent` and `result`: what the look-up answered, and what was to be done."""
-    return {"args": tool.args, "effect": EFFECT, "result": lookup.returns}
+    return {"args": tool.args, "effect": EFFECT, "result": lookup.returns, "now": NOW}

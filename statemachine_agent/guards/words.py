@@ -82,8 +82,7 @@ def compiler_words(problem: cel.Problem, known: types.MessageTypes, text: str) -
         return f"there is no function `{words[0]}`", did_you_mean(words[0], _FUNCTIONS)
     if "nothing is called" in message:
         root = words[0].partition(".")[0]
-        roots = [path.removesuffix("[]") for path, _ in known.known.values() if "." not in path]
-        return f"nothing is called `{root}`", did_you_mean(root, [*roots, "now"])
+        return f"nothing is called `{root}`", did_you_mean(root, known.roots)
     if "does not work on" in message:
         if "double" in message and "int" in message:
             return message, "a number of a `number` field is written with a point: 2.0"

@@ -24,6 +24,7 @@ from statemachine_agent.loop.rows import looked_up_rows
 from statemachine_agent.policy.action import Action
 from statemachine_agent.records import ApprovalStatus, Checkpoint, Effect, EffectStatus
 from statemachine_agent.store.port import KeyTakenError
+from statemachine_agent.times import time_text
 from statemachine_agent.tools.arguments import checked_arguments
 from statemachine_agent.tools.outcome import Attempt, Failed, Ok
 from statemachine_agent.tools.results import BadResultError, accept
@@ -168,7 +169,8 @@ async def _look_up(
     observation: Observation, lookup: ToolManifest, given: Mapping[str, Any], data: Mapping[str, Any]
 ) -> LookedUp | Finding:
     try:
-        filled = references.fill(given, references.MANIFEST_ROOTS, data)
+        now = time_text(observation.context.environment.now())
+        filled = references.fill(given, references.MANIFEST_ROOTS, {**data, "now": now})
     except references.UnresolvedError as problem:
         return Finding("blocked", "precondition_unreadable", str(problem))
     args, faults = checked_arguments(lookup, filled)

@@ -6,9 +6,11 @@ import pytest
 
 from statemachine_agent.definition.schema import Property
 from statemachine_agent.guards import types
+from statemachine_agent.guards.contexts import NOW
 from statemachine_agent.guards.syntax import Syntax, analyse
 
 ROOTS = {
+    "now": NOW,
     "input": {
         "a": Property(type="string"),
         "e": Property(enum=("x", "y")),
