@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from statemachine_agent.records import Checkpoint, Status
     from statemachine_agent.runtime.runtime import Runtime
     from statemachine_agent.store.sqlite import SqliteStore
-    from statemachine_agent.tools.request import Reach
+    from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
+    from statemachine_agent.tools.request import Reach, ToolRequest
 
 _PLACES = {
     "Catalogue": "definition.catalogue",
@@ -30,11 +31,14 @@ _PLACES = {
     "Environment": "environment",
     "Event": "loop.context",
     "Identity": "policy.identity",
+    "LostError": "tools.outcome",
     "Model": "models.port",
+    "NotSentError": "tools.outcome",
     "Prompt": "models.port",
     "RawCall": "models.decision",
     "RawReply": "models.decision",
     "Reach": "tools.request",
+    "RefusedByServiceError": "tools.outcome",
     "RefusedError": "errors",
     "Reply": "models.port",
     "Runtime": "runtime.runtime",
@@ -44,6 +48,7 @@ _PLACES = {
     "Spent": "models.port",
     "SqliteStore": "store.sqlite",
     "Status": "records",
+    "ToolRequest": "tools.request",
 }
 
 __all__ = [
@@ -52,11 +57,14 @@ __all__ = [
     "Environment",
     "Event",
     "Identity",
+    "LostError",
     "Model",
+    "NotSentError",
     "Prompt",
     "RawCall",
     "RawReply",
     "Reach",
+    "RefusedByServiceError",
     "RefusedError",
     "Reply",
     "Runtime",
@@ -66,6 +74,7 @@ __all__ = [
     "Spent",
     "SqliteStore",
     "Status",
+    "ToolRequest",
 ]
 
 

@@ -159,7 +159,7 @@ def head_of(row: sqlite3.Row, proposal: Any) -> Head:
             version=row["version"],
             status=Status(row["status"]),
             reason=row["reason"],
-            configuration=tuple(json.loads(row["configuration"])),
+            configuration=_each(row["configuration"], str),
             steps=row["steps"],
             usage=Usage(
                 usage["input_tokens"], usage["output_tokens"], Decimal(usage["cost_usd"]), usage["tool_calls"],
@@ -191,8 +191,17 @@ def approval_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Approval:
     with readable(f"the approval {row['id']}"):
         return Approval(
             id=row["id"], state=row["state"], tool=row["tool"], action_hash=row["action_hash"],
-            effect_key=row["effect_key"], policy_version=row["policy_version"], roles=tuple(json.loads(row["roles"])),
+            effect_key=row["effect_key"], policy_version=row["policy_version"], roles=_each(row["roles"], str),
             expires_at=row["expires_at"], status=ApprovalStatus(row["status"]),
-            answers=tuple(json.loads(row["answers"])), shown=values[row["shown_hash"]],
+            answers=_each(row["answers"], dict, "by", "role", "established", "at"), shown=values[row["shown_hash"]],
             requested_at=time_of(row["requested_at"]),
         )  # fmt: skip
+
+
+def _each(text: str, kind: type[Any], *keys: str) -> tuple[Any, ...]:
+    """A list of such values, mappings with at least these keys: who reads them takes that for granted."""
+    found = json.loads(text)
+    if not isinstance(found, list) or not all(isinstance(one, kind) and not {*keys}.difference(one) for one in found):
+        msg = f"`{text}` was never written"
+        raise ValueError(msg)
+    return tuple(found)

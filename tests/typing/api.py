@@ -12,13 +12,17 @@ from statemachine_agent import (
     Environment,
     Event,
     Identity,
+    LostError,
+    NotSentError,
     Reach,
+    RefusedByServiceError,
     Runtime,
     ScriptedModel,
     SimulatedEnvironment,
     SmaError,
     SqliteStore,
     Status,
+    ToolRequest,
 )
 
 
@@ -44,3 +48,12 @@ async def use(folder: Path) -> Status:
             async for event in events:
                 print(event.kind, event.data)
             return (await runtime.resume(task.task.id)).head.status
+
+
+def book(isbn: str, call: ToolRequest) -> Mapping[str, Any]:
+    """A Python tool of a user."""
+    if call.key is None:
+        raise NotSentError("no key", reason="no_key")
+    if isbn in call.args:
+        raise RefusedByServiceError("not that one", reason="not_that_one")
+    raise LostError(f"{call.request_id} was not answered")
