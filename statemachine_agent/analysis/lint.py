@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from statemachine_agent.analysis.absent import absent_in_machine, absent_in_tool
 from statemachine_agent.analysis.presence import flat, missing_evidence
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile
 from statemachine_agent.definition.check_graph import rows_of
@@ -16,11 +17,14 @@ from statemachine_agent.guards.check import Checked, checked_guards, untrusted_f
 
 
 def lint(catalogue: Catalogue, python_packages: frozenset[str] | None = None) -> list[Fault]:
-    """The findings about all machines that have no errors; with `python_packages`, about tools that nobody may import."""
+    """The findings about all files that have no errors; with `python_packages`, about tools that nobody may import."""
     broken = {f.file for f in catalogue.report.errors}
     findings: list[Fault] = []
     if python_packages is not None:
         findings += _bindings(catalogue, python_packages)
+    for tool in catalogue.tools.values():
+        if tool.document.source.name not in broken:
+            findings += absent_in_tool(catalogue, tool)
     for file in catalogue.machines.values():
         if file.document.source.name not in broken:
             findings += _machine(catalogue, file)
@@ -47,6 +51,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
                 ("guards", name), text, "decide on a field of a system of record", key=True, level=Level.WARNING
             )
     yield from missing_evidence(catalogue, file)
+    yield from absent_in_machine(catalogue, file)
     for names in _together(machine):
         yield from _joins(catalogue, file, names, guards)
     if machine.properties:

@@ -54,6 +54,11 @@ def test_a_reference_that_leads_nowhere_is_an_error_and_never_null(value: str) -
         resolve(value, MACHINE_ROOTS, DATA)
 
 
+def test_a_root_that_is_not_given_is_an_error_and_never_null() -> None:
+    with pytest.raises(UnresolvedError, match="`now` is not there"):
+        resolve("now", MANIFEST_ROOTS, {"args": {}})
+
+
 def test_what_is_a_root_depends_on_the_place() -> None:
     assert parse("args.id", MANIFEST_ROOTS) == Reference("args.id", "args", ("id",))
     assert parse("args.id", MACHINE_ROOTS) == Literal("args.id")

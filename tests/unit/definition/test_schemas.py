@@ -239,6 +239,46 @@ def test_codes_are_numbers_that_stand_as_keys() -> None:
         assert complaints("tool", {**tool, "errors": errors})
 
 
+HTTP = {"url": "https://a/b", "method": "PUT", "idempotency_header": "Key"}
+READ: dict[str, Any] = {
+    "tool": "t", "version": 1, "summary": "s", "effect": "read", "source": "here", "binding": {"python": "a:b"}, "returns": {},
+}  # fmt: skip
+WRITE = {**READ, "effect": "write", "idempotency": {"key": "t:{x}", "replay": True}, "approval": [], "args": {"x": {}}}
+
+
+@pytest.mark.parametrize(
+    ("tool", "fits"),
+    [
+        (READ, True),
+        (WRITE, True),
+        ({**READ, "binding": {"http": {"url": "https://a/b", "method": "POST"}}}, True),
+        ({**READ, "binding": {"http": {"url": "https://a/b", "method": "PUT"}}}, False),
+        ({**READ, "binding": {"http": {"url": "https://a/b", "method": "DELETE"}}}, False),
+        ({**WRITE, "binding": {"http": HTTP}, "errors": {"404": "gone", "410": "gone", "499": "odd"}}, True),
+        *(({**WRITE, "errors": {status: "x"}}, False) for status in ("408", "425", "429", "500", "503", "599")),
+        ({**READ, "errors": {"503": "x", "429": "y"}}, True),
+        ({**READ, "errors": {"404": "unavailable"}}, False),
+        ({**READ, "args": {"call": {}}}, False),
+        ({**READ, "args": {"call": {}}, "binding": {"http": {"url": "https://a/b"}}}, True),
+        ({**READ, "version": 2**31 - 1}, True),
+        ({**READ, "version": 2**31}, False),
+        ({**WRITE, "approval": [{"when": None, "by": "r", "because": "b"}]}, False),
+        ({**WRITE, "precondition": None}, False),
+    ],
+)
+def test_a_tool_promises_what_can_be_kept_for_the_loader_and_the_schema(tool: Any, fits: bool) -> None:
+    assert (complaints("tool", tool) == []) is fits
+    text = Source("t.yaml", yaml.safe_dump(tool))
+    assert (Catalogue.build([], [text]).report.errors == []) is fits
+
+
+@pytest.mark.parametrize("cost", ["0.5", True, None, -1, float("inf")])
+def test_a_price_is_a_number(cost: object) -> None:
+    script = {"script": "s", "steps": [{"say": "x", "cost_usd": cost}]}
+    assert form_of("script", script) != []
+    assert cost == float("inf") or complaints("script", script) != []  # JSON has no infinity
+
+
 # ---------------------------------------------------------------- what is wrong in form
 
 #: faults of a file's form that no schema sees, and why
