@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from statemachine_agent import files
 from statemachine_agent.chart.compile import checked_catalogue, compile_machine
 from statemachine_agent.cli.options import catalogue_of, db_option, json_option, open_store, project_of, run_async
 from statemachine_agent.cli.output import say, show_json
-from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.catalogue import Catalogue, files_at
+from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.settings import Project
 from statemachine_agent.definition.source import read, read_text
 from statemachine_agent.errors import UsageError
@@ -69,12 +71,12 @@ def _named(project: Project, paths: tuple[str, ...]) -> Catalogue:
     """The files at `paths`, by what they are; machines are checked against the settings' manifests too."""
     machines: list[Path] = []
     tools: list[Path] = []
-    for text in paths:
-        path = Path(text)
-        if not path.exists():
-            raise UsageError(f"{text} is not there", hint="name a file or folder")
-        files = sorted(p for p in path.rglob("*.y*ml") if p.is_file()) if path.is_dir() else [path]
-        for file in files:
+    faults: list[Fault] = []
+    for place in map(Path, paths):
+        kind, reason = files.look(place)
+        if kind in (files.Kind.NOTHING, files.Kind.OTHER):
+            raise UsageError(f"{place} {reason}", hint="name a file or folder")
+        for file in files_at([place], faults):
             source, _ = read_text(file)
             data = read(source).data
             is_tool = isinstance(data, dict) and "tool" in data and "machine" not in data
@@ -82,13 +84,7 @@ def _named(project: Project, paths: tuple[str, ...]) -> Catalogue:
             if not is_people:
                 (tools if is_tool else machines).append(file)
     given = {p.resolve() for p in tools}
-    more = [
-        p
-        for place in project.tools
-        if place.exists()
-        for p in (sorted(place.rglob("*.yaml")) if place.is_dir() else [place])
-        if p.resolve() not in given
-    ]
+    more = [p for p in files_at(project.tools, faults) if p.resolve() not in given]
     return Catalogue.read(machines, [*tools, *more], project.people, frozenset(project.settings.variables))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from statemachine_agent import files
 from statemachine_agent.definition.settings import Project, demo_settings, load_project
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import SmaError, UsageError
@@ -38,7 +39,7 @@ def project_of(context: click.Context) -> Project:
     if named is None:
         return load_project()
     path = demo_settings() if named == "demo" else Path(named)
-    if not path.is_file():
+    if files.is_absent(path):
         raise UsageError(f"--settings {named}: there is no such file", hint="name a TOML file, or `demo`")
     return load_project(environ={**os.environ, "SMA_SETTINGS": str(path)})
 

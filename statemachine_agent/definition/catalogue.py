@@ -83,6 +83,7 @@ class Catalogue:
             who = None if problems else who
         catalogue = cls.build(sources[0], sources[1], who, variables)
         catalogue.people_path = people
+        catalogue._people_file = str(people) if people is not None else None
         catalogue.report.add(faults)
         return catalogue
 

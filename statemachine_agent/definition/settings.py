@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from statemachine_agent import files
 from statemachine_agent.definition.node import Node, as_list, complaint, in_schema
 from statemachine_agent.definition.sentences import explain, shown
 from statemachine_agent.errors import SettingsError
@@ -23,6 +24,7 @@ from statemachine_agent.text import did_you_mean, one_line
 
 FILES = ("statemachine-agent.toml", "pyproject.toml")
 TABLE = "statemachine-agent"
+MAX_BYTES = 1_000_000
 
 
 Paths = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
@@ -75,7 +77,9 @@ class Project:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def path(self, text: str) -> Path:
-        """A path of the settings."""
+        """A path of the settings; SettingsError for one that no file can have."""
+        if "\0" in text:
+            raise SettingsError(f"{self.source}: the path `{text}` holds a zero byte", hint="mend it there")
         return self.folder / text
 
     @property
@@ -92,7 +96,7 @@ class Project:
     def people(self) -> Path | None:
         """The people file, where it exists."""
         found = self.path(self.settings.people)
-        return found if found.exists() else None
+        return None if files.is_absent(found) else found
 
     def model_spec(self, spec: str | None) -> str:
         """The model to use; a script named by the settings lies in the settings' folder."""
@@ -105,34 +109,45 @@ class Project:
 def load_project(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Project:
     """The settings that rule in `start` (the current folder); SettingsError where they cannot be used."""
     environ = os.environ if environ is None else environ
-    here = (start or Path.cwd()).absolute()
     named = environ.get("SMA_SETTINGS")
     if named:
         path = Path(named)
-        if not path.is_file():
+        if files.is_absent(path):
             raise SettingsError(f"SMA_SETTINGS names {path}, which is no file", hint="name a TOML file")
         return _project(path, environ)
+    here = _here() if start is None else start.absolute()
     for folder in (here, *here.parents):
         for name in FILES:
             path = folder / name
-            if path.is_file() and _table(path) is not None:
+            if files.look(path)[0] in (files.Kind.FILE, files.Kind.OTHER) and _table(path) is not None:
                 return _project(path, environ)
     return Project(_settings({}, "the defaults", environ), here, "defaults", environ)
 
 
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as problem:
+        hint = "go to a folder that is there, or name the settings with --settings"
+        raise SettingsError(f"the current folder cannot be used: {problem.strerror}", hint=hint) from None
+
+
 def _project(path: Path, environ: Mapping[str, str]) -> Project:
     table = _table(path) or {}
-    return Project(_settings(table, str(path), environ), path.absolute().parent, str(path), environ)
+    folder = path.parent if path.is_absolute() else _here() / path.parent
+    return Project(_settings(table, str(path), environ), folder, str(path), environ)
 
 
 def _table(path: Path) -> dict[str, Any] | None:
     """The settings' table of a file; None where it has none."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        content = tomllib.loads(files.read_bytes(path, MAX_BYTES).decode())
+    except files.UnreadableError as problem:
+        raise SettingsError(f"{path} {problem.reason}", hint=problem.advice) from None
+    except RecursionError:
+        raise SettingsError(f"{path} is not valid TOML: it is nested too deeply", hint="mend it there") from None
+    except ValueError as problem:  # no TOML, no UTF-8, a number that is too long
         raise SettingsError(f"{path} is not valid TOML: {one_line(str(problem))}", hint="mend it there") from None
-    except OSError as problem:
-        raise SettingsError(f"{path} cannot be read: {problem.strerror}", hint="check its rights") from None
     if path.name != "pyproject.toml":
         return content
     tool = content.get("tool")

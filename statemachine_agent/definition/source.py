@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from statemachine_agent import files
 from statemachine_agent.definition.document import Document, Path_, Place, Source
 from statemachine_agent.definition.faults import Fault, Mark
 
@@ -35,14 +36,9 @@ def read_text(path: Path) -> tuple[Source, list[Fault]]:
     """The file at `path` as a Source; what keeps it from being read is a fault, never an exception."""
     name = str(path)
     try:
-        size = path.stat().st_size
-        raw = path.read_bytes() if size <= MAX_BYTES else b""
-    except OSError as problem:
-        reason = problem.strerror or type(problem).__name__
-        return Source(name, ""), [Fault(name, Mark(), f"cannot be read: {reason}", "name a file that can be read")]
-    if size > MAX_BYTES:
-        advice = f"a definition has at most {MAX_BYTES:,} bytes; split it"
-        return Source(name, ""), [Fault(name, Mark(), f"is too large ({size:,} bytes)", advice)]
+        raw = files.read_bytes(path, MAX_BYTES)
+    except files.UnreadableError as problem:
+        return Source(name, ""), [Fault(name, Mark(), problem.reason, problem.advice)]
     try:
         return Source(name, raw.decode("utf-8-sig")), []
     except UnicodeDecodeError as problem:

@@ -10,6 +10,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
+from statemachine_agent import files
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StoreError
 from statemachine_agent.store import schema
@@ -76,11 +77,10 @@ def prepare(path: Path, environment: Environment, *, create: bool = True) -> Non
 
 def _look(path: Path, *, create: bool) -> None:
     """StoreError unless there is a store at `path`, or an empty file that may become one."""
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder", hint="name a file, for example --db tasks.db")
-    if path.exists() and not path.is_file():
-        raise StoreError(f"{path} is no file", hint="name a file, for example --db tasks.db")
-    header = _first_bytes(path) if path.exists() else b""
+    kind, reason = files.look(path)
+    if kind is not files.Kind.FILE and not files.is_absent(path):
+        raise StoreError(f"{path} {reason}", hint="name a file, for example --db tasks.db")
+    header = _first_bytes(path) if kind is files.Kind.FILE else b""
     if not header:
         if not create:
             raise StoreError(f"there is no store at {path}", hint="start a task first, or name another file with --db")

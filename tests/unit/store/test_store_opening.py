@@ -108,7 +108,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     refuses(tmp_path / "file" / "tasks.db", "cannot be created: (Not a directory|File exists)")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    for name, problem in (("n" * 300, "cannot be opened: File name too long"), ("loop", "cannot be")):
+    for name, problem in (("n" * 300, "cannot be read: File name too long"), ("loop", "cannot be")):
         with pytest.raises(StoreError, match=problem):
             SqliteStore(tmp_path / name)
 
@@ -116,7 +116,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 def test_a_pipe_is_refused_without_waiting_for_its_other_end(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(StoreError, match="is no file"):
+    with pytest.raises(StoreError, match="is a pipe, and no file"):
         SqliteStore(tmp_path / "pipe")
 
 
