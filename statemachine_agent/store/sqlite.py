@@ -19,6 +19,7 @@ from statemachine_agent.errors import StoreError
 from statemachine_agent.records import Approval, Checkpoint, Effect, Lease, NewTask, Row, Transaction
 from statemachine_agent.store import commits, leases, opening, reading
 from statemachine_agent.store.codec import json_text
+from statemachine_agent.store.place import Place
 from statemachine_agent.store.trouble import as_store_error
 from statemachine_agent.store.writer import Writer
 
@@ -36,6 +37,7 @@ class SqliteStore:
         self._writer: Writer | None = None
         self._closed = False
         self._lock = self._environment.lock()
+        self._place = Place(self.path)
         self._reader = opening.reader(self.path)
 
     def __enter__(self) -> SqliteStore:
@@ -109,7 +111,7 @@ class SqliteStore:
         if self._closed:
             raise StoreError("the store is closed", reason="closed")
         if self._writer is None:
-            self._writer = Writer(lambda: opening.connect(self.path), self._environment)
+            self._writer = Writer(lambda: opening.connect(self.path), self._environment, self._place.check)
         return self._writer.submit(work)
 
     # ------------------------------------------------------------ reading

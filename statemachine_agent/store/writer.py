@@ -34,9 +34,15 @@ class _Work:
 class Writer:
     """Runs work on one connection, in one thread, in transactions."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], environment: Environment) -> None:
-        """`connect` is called in the writer's own thread."""
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        environment: Environment,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`connect` is called in the writer's own thread; `check` within each transaction, and may refuse its commit."""
         self._connect = connect
+        self._check = check
         self._environment = environment
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._lock = environment.lock()
@@ -99,6 +105,7 @@ class Writer:
             begin(connection, self._environment)
             for work in batch:
                 _attempt(connection, work)
+            self._check()
             connection.execute("COMMIT")
         except BaseException as problem:  # noqa: BLE001  everybody who waits is told
             with suppress(sqlite3.Error):
