@@ -14,6 +14,8 @@ class SmaError(Exception):
 
     exit_code: ClassVar[int] = 1
     reason: str = "error"
+    #: the message has several lines, and whoever made it has made each of them safe to show
+    is_report: ClassVar[bool] = False
 
     def __init__(self, message: str | None = None, *, hint: str | None = None, reason: str | None = None) -> None:
         """`message` says what happened and where; `hint` says what to do about it."""
@@ -91,6 +93,13 @@ class StoreError(SmaError):
 
     exit_code = 22
     reason = "store"
+
+
+class PlatformError(SmaError):
+    """The operating system refused what the command needs."""
+
+    exit_code = 74
+    reason = "platform"
 
 
 class CanonicalError(SmaError):

@@ -43,6 +43,11 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def squeezed(text: str, limit: int) -> str:
+    """Head and tail of `text`, with `…` where something was cut: what a sentence quotes stands in its middle."""
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-(limit // 2) :]}"
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was most likely meant to be, or None."""
     choices = list(known)

@@ -5,19 +5,20 @@ A command's module is imported when it is asked for. It must not know what any c
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import click
 
-from statemachine_agent.errors import SmaError
-from statemachine_agent.text import visible
+from statemachine_agent.cli import streams
+from statemachine_agent.errors import PlatformError, SmaError, UsageError
+from statemachine_agent.text import squeezed, visible
 
 #: command → module of `statemachine_agent.cli` that has it
 COMMANDS = {
@@ -86,19 +87,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     At once: a thread that still waits for a person's input, or for a tool that hangs, holds locks that an interpreter being
     taken down would abort on.
     """
+    output = streams.guard()
     code = run(arguments)
-    with suppress(OSError):
-        sys.stdout.flush()
-    with suppress(OSError):
-        sys.stderr.flush()
+    sys.stdout.flush()
+    if output.problem is not None:
+        code = _lost(output.problem)
+    sys.stderr.flush()
     os._exit(code)
+
+
+def _lost(problem: OSError) -> int:
+    """The exit code where not all output could be written; a reader who went away needs no words."""
+    if problem.errno == errno.EPIPE:
+        return 141
+    message = f"standard output cannot be written: {problem.strerror}"
+    told = PlatformError(message, hint="the command was carried out; what it showed is lost", reason="output")
+    click.echo(_line(told), err=True)
+    return told.exit_code
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character shows its escape
-            stream.reconfigure(errors="backslashreplace")
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     as_json = False
@@ -106,46 +115,65 @@ def run(arguments: Sequence[str] | None = None) -> int:
         given = [_as_utf8(a) for a in (sys.argv[1:] if arguments is None else arguments)]
         as_json = "--json" in given
         result = cli.main(args=given, prog_name="sma", standalone_mode=False)
-        sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except BrokenPipeError:
-        return _closed_pipe()
     except (Exception, KeyboardInterrupt) as problem:
         if os.environ.get("SMA_DEBUG") and not isinstance(problem, _EXPECTED):
             raise
-        told = _told(problem)
-        with suppress(OSError):  # nobody reads standard error either
-            click.echo(json.dumps(told) if as_json else _line(told), err=True)
-        code: int = told["exit_code"]
-        return code
+        told = _as_told(problem)
+        click.echo(json.dumps(_object(told)) if as_json else _line(told), err=True)
+        return told.exit_code
 
+
+#: characters of a message that one still reads; what it quotes can be of any length
+_LONGEST = 1000
 
 _EXPECTED = (SmaError, click.ClickException, click.Abort, KeyboardInterrupt)
 
 
-def _told(problem: BaseException) -> dict[str, Any]:
+class _InternalError(SmaError):
+    """A fault of our own."""
+
+    exit_code = 70
+    reason = "internal"
+
+
+class _StoppedError(SmaError):
+    """The command was stopped."""
+
+    exit_code = 130
+    reason = "stopped"
+
+
+def _as_told(problem: BaseException) -> SmaError:
     """What a person or a program is told of what went wrong."""
     match problem:
         case SmaError():
-            told = {"error": problem.message, "hint": problem.hint, "reason": problem.reason}
-            return {**told, "exit_code": problem.exit_code}
+            return problem
         case click.ClickException():
             at = getattr(problem, "ctx", None)
-            hint = f"see `{at.command_path} --help`" if at is not None else None
-            return {
-                "error": problem.format_message(), "hint": hint, "reason": "usage", "exit_code": problem.exit_code
-            }  # fmt: skip
+            return UsageError(
+                problem.format_message(), hint=f"see `{at.command_path} --help`" if at is not None else None
+            )
         case click.Abort() | KeyboardInterrupt():
-            return {"error": "stopped", "hint": None, "reason": "stopped", "exit_code": 130}
+            return _StoppedError("stopped")
+        case OSError(strerror=str() as why):  # whatever a command did not foresee of files, memory, processes
+            name = problem.filename
+            where = f"{os.fsdecode(name)}: " if isinstance(name, str | bytes) else ""
+            return PlatformError(f"{where}{why}", hint="the operating system refused it; see rights, space and limits")
         case _:
             hint = "SMA_DEBUG=1 shows where; please report it"
-            message = f"internal error: {type(problem).__name__}: {problem}"
-            return {"error": message, "hint": hint, "reason": "internal", "exit_code": 70}
+            return _InternalError(f"internal error: {type(problem).__name__}: {problem}", hint=hint)
 
 
-def _line(told: Mapping[str, Any]) -> str:
-    hint = f" ({told['hint']})" if told["hint"] else ""
-    return f"sma: {visible(told['error'], keep=chr(10))}{hint}"
+def _object(told: SmaError) -> Mapping[str, Any]:
+    return {"error": told.message, "hint": told.hint, "reason": told.reason, "exit_code": told.exit_code}
+
+
+def _line(told: SmaError) -> str:
+    """One line, whatever a text quotes; a report has lines of its own, which have been made safe one by one."""
+    keep = "\n" if told.is_report else ""
+    hint = f" ({told.hint})" if told.hint else ""
+    return "sma: " + visible(told.message if keep else squeezed(told.message, _LONGEST), keep=keep) + visible(hint)
 
 
 def _as_utf8(argument: str) -> str:
@@ -154,10 +182,3 @@ def _as_utf8(argument: str) -> str:
         return os.fsencode(argument).decode()
     except UnicodeError:
         raise click.UsageError(f"`{argument}` is not UTF-8 text") from None
-
-
-def _closed_pipe() -> int:
-    """Nobody reads any more: end quietly, as a program that is told so by a signal would."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    return 141

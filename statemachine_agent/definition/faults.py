@@ -47,8 +47,8 @@ class Fault:
     def where(self) -> str:
         """`file:line:col`, counting from 1; the file alone where all of it is meant."""
         if self.line is None:
-            return self.file
-        return f"{self.file}:{self.mark.line + 1}:{self.mark.column + 1}"
+            return visible(self.file)
+        return f"{visible(self.file)}:{self.mark.line + 1}:{self.mark.column + 1}"
 
     def __str__(self) -> str:
         """The whole fault: place and sentence, the line with a caret where there is one, the advice."""
@@ -90,6 +90,8 @@ class Report:
 
 class FaultyDefinitionError(DefinitionError):
     """A definition has faults; `report` holds all of them."""
+
+    is_report = True
 
     def __init__(self, report: Report) -> None:
         """The report is the message."""

@@ -196,16 +196,6 @@ def test_a_full_disk_loses_nothing(services: Sandbox, tmp_path: Path) -> None:
     assert sma("resume", task).code == 0
 
 
-def test_a_closed_pipe(sma: Sma) -> None:
-    """`sma … | head`: quiet."""
-    command = f"{sys.executable} -m statemachine_agent trace nothing --db x.db | true; "
-    command += f"{sys.executable} -m statemachine_agent --help | true"
-    result = subprocess.run(
-        ["bash", "-c", command], env=sma.environ, capture_output=True, text=True, check=False, cwd=sma.folder
-    )
-    assert "Traceback" not in result.stderr and "BrokenPipe" not in result.stderr
-
-
 def test_ctrl_c_at_any_moment(services: Sandbox, tmp_path: Path) -> None:
     """At start, while importing, while waiting for a person: one line, 130, and the store opens."""
     sma = Here(tmp_path, services.urls)
