@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -43,14 +44,26 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def show_rest(checkpoint: Checkpoint, again: Again, now: datetime | None = None) -> None:
-    """Where a run came to rest, and what a person can do next."""
+def trouble_of(history: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The last call that failed and was not made good by a later one of the same tool: what to mend may be its service."""
+    last = {row["tool"]: row for row in history if row["table"] == "call"}
+    failed = [row for row in last.values() if row["detail"]]
+    return max(failed, key=lambda row: row["row"]) if failed else None
+
+
+def show_rest(
+    checkpoint: Checkpoint, again: Again, now: datetime | None = None, history: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Where a run came to rest, what stood in its way, and what a person can do next."""
     head, task = checkpoint.head, checkpoint.task
     reason = f" ({head.reason})" if head.reason else ""
     spent = f"version {head.version}, step {head.steps}, {head.usage.tokens:,} tokens"
     say(f"task     {task.id}: {head.status}{reason}, {spent}")
     if head.output:
         say(one_line(head.output, 1000), indent=9)
+    failed = trouble_of(history)
+    if failed and one_line(failed["detail"], 100) not in one_line(head.output or "", 4000):
+        say(f"trouble  `{failed['tool']}` failed ({failed['error_class']}): {one_line(failed['detail'], 500)}")
     for approval in checkpoint.approvals:
         if approval.status is ApprovalStatus.OPEN:
             _show_request(checkpoint, approval, again, now)

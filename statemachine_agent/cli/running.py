@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -27,10 +27,14 @@ from statemachine_agent.definition.schema import Properties
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.spec import model_of
-from statemachine_agent.records import Checkpoint
+from statemachine_agent.records import Checkpoint, Status
 from statemachine_agent.runtime.drive import StoppedError
 from statemachine_agent.runtime.runtime import Runtime
 from statemachine_agent.text import did_you_mean
+
+History = Sequence[Mapping[str, Any]]
+
+_ENDED_BADLY = (Status.FAILED, Status.NO_PROGRESS, Status.BUDGET_EXHAUSTED)
 
 
 @click.command(short_help="Start a task and run it.")
@@ -60,14 +64,14 @@ def run(
     model_of(spec, Environment())
     who = identity_of(project, actor)
 
-    async def main() -> Checkpoint:
+    async def main() -> tuple[Checkpoint, History]:
         async with opened(project, db, create=True, catalogue=catalogue) as runtime:
             created = await runtime.start(machine, given, who, model=spec)
             if not as_json:
                 say(f"task     {created.task.id} of {machine} for {who.id}, decided by {spec}")
             return await _on(runtime, created.task.id, again, as_json=as_json)
 
-    return _finish(run_async(main()), again, as_json=as_json)
+    return _finish(*run_async(main()), again, as_json=as_json)
 
 
 @click.command(short_help="Recover a task and run on.")
@@ -80,19 +84,20 @@ def resume(context: click.Context, task: str, db: str | None, as_json: bool) -> 
     project = project_of(context)
     again = Again.of(context, db, identity=project.settings.identity)
 
-    async def main() -> Checkpoint:
+    async def main() -> tuple[Checkpoint, History]:
         async with opened(project, db) as runtime:
             return await _on(runtime, task, again, as_json=as_json)
 
-    return _finish(run_async(main()), again, as_json=as_json)
+    return _finish(*run_async(main()), again, as_json=as_json)
 
 
-async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> Checkpoint:
+async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> tuple[Checkpoint, History]:
     if not as_json:
         runtime.watch(Live())
     async with stoppable(runtime) as came:
         try:
-            return await runtime.resume(task)
+            rested = await runtime.resume(task)
+            return rested, await runtime.store.history(task) if rested.head.status in _ENDED_BADLY else ()
         except StoppedError:
             raise Interrupted(came[0], again("resume", task)) from None
         except UsageError as problem:  # nobody was there to decide; the task stands where it stood
@@ -100,11 +105,11 @@ async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> Ch
             raise type(problem)(problem.message, hint=hint) from None
 
 
-def _finish(checkpoint: Checkpoint, again: Again, *, as_json: bool) -> int:
+def _finish(checkpoint: Checkpoint, history: History, again: Again, *, as_json: bool) -> int:
     if as_json:
         show_json(summary(checkpoint))
     else:
-        show_rest(checkpoint, again)
+        show_rest(checkpoint, again, history=history)
     return EXIT_CODES[checkpoint.head.status]
 
 

@@ -92,11 +92,8 @@ def show(context: click.Context, task: str, db: str | None, as_json: bool) -> in
             say(f"{row['event']:<8} by {row['by']}: {one_line(row['why'], 300)}")
     if checkpoint.cancel_requested:
         say(f"cancel   asked for by {checkpoint.cancel_requested['by']}")
-    failed = [r for r in history if r["table"] == "call" and r["detail"]]
-    if failed and not checkpoint.head.output:
-        say(f"trouble  {failed[-1]['tool']} ({failed[-1]['error_class']}): {one_line(failed[-1]['detail'], 500)}")
     again = Again.of(context, db, identity=project.settings.identity)
-    show_rest(checkpoint, again, Environment().now())
+    show_rest(checkpoint, again, Environment().now(), history)
     return 0
 
 

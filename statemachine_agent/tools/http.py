@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from statemachine_agent.canonical import canonical
 from statemachine_agent.definition.manifest import Http, ToolManifest
@@ -29,6 +31,8 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 #: headers that say how the connection is used, which is not the manifest's to say
 _RESERVED = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 _LAST_PORT = 65_535
+#: troubles of which the address is not the reason, so that it need not be named
+_ELSEWHERE = frozenset({"invalid_argument", "not_configured", "too_large"})
 _SECRET = 8  # characters; a shorter value says too little to look for it in an answer
 
 
@@ -52,11 +56,20 @@ class HttpBinding:
         self._clients.clear()
 
     async def send(self, manifest: ToolManifest, request: ToolRequest, timeout: float) -> object:
-        """The parsed answer. NotSentError, RefusedByServiceError or LostError otherwise."""
-        import httpx  # noqa: PLC0415  a tenth of a second that only HTTP tools pay
-
+        """The parsed answer. NotSentError, RefusedByServiceError or LostError otherwise, saying where it was to go."""
         http = manifest.binding.http
         assert http is not None  # noqa: S101  chosen by the caller
+        try:
+            return await self._exchange(manifest, http, request, timeout)
+        except (NotSentError, LostError) as problem:
+            if problem.reason in _ELSEWHERE:
+                raise
+            text = f"{self._where(http)}: {problem.message}"
+            raise type(problem)(text, hint=problem.hint, reason=problem.reason) from None
+
+    async def _exchange(self, manifest: ToolManifest, http: Http, request: ToolRequest, timeout: float) -> object:
+        import httpx  # noqa: PLC0415  a tenth of a second that only HTTP tools pay
+
         secrets: dict[str, str] = {}
         prepared = self._prepare(httpx, http, request, secrets)
         sent = False
@@ -80,10 +93,20 @@ class HttpBinding:
         except TimeoutError:
             raise _failure(sent, f"no answer within {timeout:g} s", "timeout") from None
         except Exception as problem:  # noqa: BLE001  whatever it was, only the connection knows whether it was sent
-            text = one_line(f"{_place(http)}: {type(problem).__name__}: {problem}".rstrip(": "))
+            text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
             known = isinstance(problem, httpx.HTTPError | OSError)
             raise _failure(sent, text, "unavailable" if known else "exception") from None
         return _judge(manifest, response, _without(body, secrets), whole=whole)
+
+    def _where(self, http: Http) -> str:
+        """Where it goes: in the author's words, and the host and port that the settings make of them, never more of a value."""
+        base = http.template.base
+        with suppress(NotSentError, ValueError):
+            found = urlsplit(fill_variables(base, self._reach.variable))
+            host = (found.hostname or "").encode("idna").decode()
+            if host and base != f"{found.scheme}://{found.netloc}":
+                return one_line(f"{base} ({host}{f':{found.port}' if found.port else ''})")
+        return base
 
     def _client(self, httpx: Any, manifest: ToolManifest) -> Any:
         kept = manifest.is_read
@@ -170,11 +193,6 @@ def _query(httpx: Any, rest: Mapping[str, Any], mark: str) -> str:
         for one in (value if isinstance(value, list | tuple) else [value])
     ]
     return mark + str(httpx.QueryParams(pairs)) if pairs else ""
-
-
-def _place(http: Http) -> str:
-    """Where it went, in the author's words: a variable's value is never written down."""
-    return http.template.base
 
 
 async def _body(response: Any, limit: int) -> tuple[bytes, bool]:

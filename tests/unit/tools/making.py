@@ -201,3 +201,8 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def place(urls: Mapping[str, str], name: str) -> str:
+    """How an error names the service behind a variable: the setting, and the host and port that it leads to."""
+    return f"${{{name}}} ({urls[name].partition('://')[2]})"

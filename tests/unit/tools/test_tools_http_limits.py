@@ -159,8 +159,8 @@ async def test_a_call_ends_with_its_timeout_or_with_what_is_left_for_it(
         assert write == Blocked("timeout", "no time was left")
     else:
         assert asked == 2
-        assert read.detail == f"no answer within {told} s"
-        assert write == Unknown("timeout", f"no answer within {told} s")
+        assert read.detail == f"{service.url}: no answer within {told} s"
+        assert write == Unknown("timeout", f"{service.url}: no answer within {told} s")
 
 
 @on_loop

@@ -14,6 +14,7 @@ from unit.tools.making import (
     hasty,
     on_loop,
     outcome_of,
+    place,
     reach,
     read_tool,
     shipped,
@@ -64,7 +65,9 @@ async def test_a_read_that_fails_twice_succeeds_at_the_third_try(urls: dict[str,
 async def test_slowness_is_a_timeout_and_tried_again(urls: dict[str, str]) -> None:
     control.set_fault(urls["PAYMENTS_URL"], "slow", seconds=1.0, on="read")
     attempts = await attempts_of(hasty("lookup_order"), {"order_id": "8472"}, reach(urls))
-    assert attempts[0].outcome == Failed("timeout", "no answer within 0.3 s", retryable=True)
+    assert attempts[0].outcome == Failed(
+        "timeout", f"{place(urls, 'PAYMENTS_URL')}: no answer within 0.3 s", retryable=True
+    )
     assert isinstance(attempts[1].outcome, Ok)
 
 

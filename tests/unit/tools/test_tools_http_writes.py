@@ -16,6 +16,7 @@ from unit.tools.making import (
     hasty,
     on_loop,
     outcome_of,
+    place,
     reach,
     shipped,
     write_tool,
@@ -83,7 +84,7 @@ async def test_an_answer_that_comes_too_late_leaves_it_open(urls: dict[str, str]
     args, key = fresh()
     control.set_fault(urls["REFUNDS_URL"], fault, seconds=1.0)
     found = await outcome_of(hasty("issue_refund"), args, reach(urls), key=key)
-    assert found == Unknown("timeout", "no answer within 0.3 s")
+    assert found == Unknown("timeout", f"{place(urls, 'REFUNDS_URL')}: no answer within 0.3 s")
 
 
 @on_loop
@@ -144,7 +145,7 @@ async def test_an_answer_that_the_manifest_does_not_declare_leaves_it_open(statu
 async def test_a_service_that_fails_after_it_was_asked_leaves_it_open(status: int) -> None:
     async with answering(answer(status, b"")) as service:
         found = await outcome_of(write_tool(service.url), {"amount": 1}, key="w:1")
-    assert found == Unknown("unavailable", f"HTTP {status}: no text")
+    assert found == Unknown("unavailable", f"{service.url}: HTTP {status}: no text")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff" * 50, b"x" * 2_000_000])
