@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from statemachine_agent.analysis.absent import absent_in_machine, absent_in_tool
-from statemachine_agent.analysis.presence import flat, missing_evidence
+from statemachine_agent.analysis.confirming import confirmed_too_late
+from statemachine_agent.analysis.presence import missing_evidence
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile
 from statemachine_agent.definition.check_graph import rows_of
+from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition
 from statemachine_agent.guards.check import Checked, checked_guards, untrusted_fields
@@ -52,6 +54,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
             )
     yield from missing_evidence(catalogue, file)
     yield from absent_in_machine(catalogue, file)
+    yield from confirmed_too_late(file, guards)
     for names in _together(machine):
         yield from _joins(catalogue, file, names, guards)
     if machine.properties:
@@ -62,7 +65,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
 def _together(machine: MachineDefinition) -> Iterator[tuple[str, ...]]:
     """The guards that decide together: each row's, and `success`."""
     rows = [(*(row.when or ()), *(row.unless or ())) for state in machine.states.values() for row in rows_of(state)]
-    for names in dict.fromkeys(tuple(flat(machine, together)) for together in (*rows, machine.success)):
+    for names in dict.fromkeys(tuple(written_out(machine, together)) for together in (*rows, machine.success)):
         if names:
             yield names
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile
+from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import (
     CallState,
@@ -96,7 +97,7 @@ def _unsure(machine: MachineDefinition, there: Tools, rows: Sequence[Row]) -> It
     """Guards of these rows, with a tool whose result they read and may not find."""
     for row in rows:
         seen = there
-        for name in flat(machine, (*(row.when or ()), *(row.unless or ()))):
+        for name in written_out(machine, (*(row.when or ()), *(row.unless or ()))):
             text = machine.guards.get(name)
             if isinstance(text, str):
                 own = set(_HAS.findall(text))
@@ -108,15 +109,5 @@ def _unsure(machine: MachineDefinition, there: Tools, rows: Sequence[Row]) -> It
 
 def _shown(machine: MachineDefinition, names: Sequence[str]) -> Tools:
     """The tools whose results are there if all of these guards hold."""
-    texts = (machine.guards.get(name) for name in flat(machine, names))
+    texts = (machine.guards.get(name) for name in written_out(machine, names))
     return frozenset(t for text in texts if isinstance(text, str) and "||" not in text for t in _HAS.findall(text))
-
-
-def flat(machine: MachineDefinition, names: Sequence[str]) -> Iterator[str]:
-    """The guards that these stand for, lists of guards written out."""
-    for name in names:
-        guard = machine.guards.get(name)
-        if isinstance(guard, tuple):
-            yield from flat(machine, guard)
-        else:
-            yield name

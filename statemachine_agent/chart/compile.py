@@ -20,7 +20,7 @@ from statemachine_agent.definition.machine import ApprovalState, ChooseState, Ma
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.schema import has_numbers
 from statemachine_agent.guards.check import check_expressions
-from statemachine_agent.guards.evaluate import reads_call
+from statemachine_agent.guards.evaluate import call_guards
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
         hash=digest,
         machine_source=file.document.source,
         tool_sources={tool: catalogue.tools[tool].document.source for tool in used},
-        call_guards=frozenset(g for g in definition.guards if reads_call(definition, g)),
+        call_guards=call_guards(definition),
         with_numbers=frozenset(
             tool
             for tool in used

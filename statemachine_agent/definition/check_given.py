@@ -13,7 +13,7 @@ from statemachine_agent.definition import references
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.references import Literal, Reference
-from statemachine_agent.definition.schema import Properties, Property, misfit
+from statemachine_agent.definition.schema import Properties, Property, holds_untrusted, misfit, wants_trusted
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.text import did_you_mean, nearest
 
@@ -70,23 +70,31 @@ def _reference(
     name: str, reference: Reference, wanted: Property, known: Mapping[str, Properties]
 ) -> tuple[str, str] | None:
     found = typed(reference, known)
+    trusted = wants_trusted(wanted)
+    if found is None and trusted:
+        message = f"it cannot be told what `{reference.text}` is, and `{name}` takes only what is trusted"
+        return message, "refer to a field that a manifest declares"
     if not isinstance(found, Property):
         return found
     if found.kind != wanted.kind and {found.kind, wanted.kind} != {"integer", "number"}:
         message = f"`{reference.text}` is {_a(found.kind)}, and `{name}` takes {_a(wanted.kind)}"
         return message, "refer to a value of that type"
-    if wanted.trusted and found.untrusted:
+    if trusted and found.untrusted:
         message = f"`{reference.text}` is untrusted, and `{name}` takes only what is trusted"
         return message, "refer to a field from a system of record"
     return None
 
 
 def typed(reference: Reference, known: Mapping[str, Properties]) -> Property | tuple[str, str] | None:
-    """What a reference leads to; a sentence and an advice where it leads nowhere; None where it cannot be told."""
+    """What a reference leads to; a sentence and an advice where it leads nowhere; None where it cannot be told.
+
+    It is untrusted where anything above it or within it is.
+    """
     if reference.root == "now" and not reference.steps:
         return _TEXT
     properties: Properties | None = known.get(reference.root)
     found: Property | None = None
+    tainted = False
     for step in reference.steps:
         if found is not None and found.kind == "object" and found.properties is None:
             return None  # an object of unknown content
@@ -103,7 +111,10 @@ def typed(reference: Reference, known: Mapping[str, Properties]) -> Property | t
         else:
             found = properties[step]
         properties = found.properties
-    return found or (f"`{reference.text}` is not a single value", "name a field of it")
+        tainted = tainted or found.untrusted
+    if found is None:
+        return f"`{reference.text}` is not a single value", "name a field of it"
+    return found.model_copy(update={"untrusted": tainted or holds_untrusted(found)})
 
 
 def _a(kind: str) -> str:

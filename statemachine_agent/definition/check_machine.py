@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from statemachine_agent.definition import references
 from statemachine_agent.definition.check_given import check_given
+from statemachine_agent.definition.check_graph import circles
 from statemachine_agent.definition.check_rows import ANY, TARGETS, RowCheck
+from statemachine_agent.definition.conjunctions import MAX_DEPTH, too_deep
 from statemachine_agent.definition.document import Path_
 from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import (
@@ -24,7 +26,7 @@ from statemachine_agent.definition.machine import (
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.names import CONTROLS, ENDS, is_reserved
 from statemachine_agent.definition.rows import Row
-from statemachine_agent.definition.schema import Properties, Property
+from statemachine_agent.definition.schema import Properties, Property, wants_trusted
 from statemachine_agent.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -77,20 +79,14 @@ class _Machine(RowCheck):
                 continue
             for index, part in enumerate(guard):
                 self.guard(("guards", name, index), part)
-            if self._circular(name, (), set()):
-                self.fault(("guards", name), f"`{name}` is made of itself", "break the circle", key=True)
+        lists = {name: set(guard) for name, guard in self.machine.guards.items() if isinstance(guard, tuple)}
+        for name in (name for circle in circles(lists) for name in sorted(circle)):
+            self.fault(("guards", name), f"`{name}` is made of itself", "break the circle", key=True)
+        for name in too_deep(self.machine):
+            message = f"`{name}` holds lists of guards in lists of guards, more than {MAX_DEPTH} deep"
+            self.fault(("guards", name), message, "write them side by side", key=True)
         for index, name in enumerate(self.machine.success):
             self.guard(("success", index), name)
-
-    def _circular(self, name: str, above: tuple[str, ...], done: set[str]) -> bool:
-        """Whether the guard `above[0]` (or `name`) is reached again from `name`."""
-        if name in above:
-            return name == above[0]
-        guard = self.machine.guards.get(name)
-        if name in done or not isinstance(guard, tuple):
-            return False
-        done.add(name)
-        return any(self._circular(part, (*above, name), done) for part in guard)
 
     def _unused(self) -> None:
         if self.document.incomplete(("states",)) or self.document.incomplete(("success",)):
@@ -152,7 +148,8 @@ class _Machine(RowCheck):
         )  # fmt: skip
         self._steady(path, choice.pinned, manifest)
         for name, argument in manifest.args.items():
-            if argument.trusted and name not in choice.pinned and not self.document.incomplete((*path, "with")):
+            filled = name in choice.pinned or self.document.incomplete((*path, "with"))
+            if wants_trusted(argument) and not filled:
                 message = f"`{name}` of `{manifest.tool}` takes only what is trusted, and the model would fill it"
                 self.fault(path, message, f"pin it: `with: {{{name}: …}}`", key=True)
 
@@ -265,7 +262,8 @@ class _Machine(RowCheck):
             "effects": {
                 n: Property(type="object", properties=EFFECT) for n, t in tools.items() if t is None or not t.is_read
             },
-            "proposal": {"tool": _TEXT, "args": Property(type="object", properties=proposal)},
+            # the model filled it, at least in part
+            "proposal": {"tool": _TEXT, "args": Property(type="object", properties=proposal, untrusted=True)},
         }
 
 

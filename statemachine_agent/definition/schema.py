@@ -6,7 +6,7 @@ A mapping of properties, all required unless `optional: true`; nothing else is a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import jsonschema_rs
@@ -155,6 +155,22 @@ def kind_of(value: object) -> Kind:
             return "array"
         case _:
             return "string"
+
+
+def _parts(value: Property) -> Iterator[Property]:
+    yield value
+    for part in (*(value.properties or {}).values(), *([value.items] if value.items else [])):
+        yield from _parts(part)
+
+
+def holds_untrusted(value: Property) -> bool:
+    """True where the value, or anything in it, is free text from outside."""
+    return any(part.untrusted for part in _parts(value))
+
+
+def wants_trusted(value: Property) -> bool:
+    """True where no untrusted text may reach the value, or anything in it."""
+    return any(part.trusted for part in _parts(value))
 
 
 def misfit(declared: Property, value: object) -> str | None:

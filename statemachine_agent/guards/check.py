@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile, ToolFile
 from statemachine_agent.definition.check_graph import rows_of
+from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition
@@ -18,7 +19,6 @@ from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property
 from statemachine_agent.guards import cel, contexts, syntax, types, words
 from statemachine_agent.text import did_you_mean
-
 
 #: what an expression is compiled in, and what its types stand for
 Environment = tuple[cel.Environment, types.MessageTypes]
@@ -87,24 +87,17 @@ _OTHER_TOOL = re.compile(r"`(?:evidence|asked|results)` has no field `(\w+)`")
 
 def guard_places(catalogue: Catalogue, machine: MachineDefinition) -> dict[str, set[str | None]]:
     """For each guard with a text: in rows of which tools it is read; None stands for everywhere else."""
-    places: dict[str, set[str | None]] = {}
-
-    def use(name: str, call: str | None, seen: frozenset[str]) -> None:
-        guard = machine.guards.get(name)
-        if isinstance(guard, str):
-            places.setdefault(name, set()).add(call)
-        elif guard is not None and name not in seen:
-            for part in guard:
-                use(part, call, seen | {name})
-
+    used: dict[str | None, dict[str, None]] = {}
     for row, call in _rows(catalogue, machine):
-        for name in (*(row.when or ()), *(row.unless or ())):
-            use(name, call, frozenset())
+        used.setdefault(call, {}).update(dict.fromkeys((*(row.when or ()), *(row.unless or ()))))
     offers_finish = any(isinstance(s, ChooseState) and "finish" in s.choose for s in machine.states.values())
-    for name in machine.success:
-        use(name, None, frozenset())
-        if offers_finish:
-            use(name, "finish", frozenset())
+    for call in (None, "finish") if offers_finish else (None,):
+        used.setdefault(call, {}).update(dict.fromkeys(machine.success))
+    places: dict[str, set[str | None]] = {}
+    for call, names in used.items():
+        for name in written_out(machine, names):
+            if name in machine.guards:
+                places.setdefault(name, set()).add(call)
     for name, guard in machine.guards.items():
         if isinstance(guard, str) and name not in places and not re.search(r"\bcall\b", guard):
             places[name] = {None}  # warned of elsewhere, and checked all the same

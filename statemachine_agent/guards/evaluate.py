@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.errors import GuardError
 from statemachine_agent.guards import cel, syntax
@@ -64,12 +65,10 @@ def value(name: str, text: str, data: Data) -> object:
         raise GuardError(name, f"{problem.message} (in `{_short(text)}`)") from None
 
 
-def reads_call(machine: MachineDefinition, name: str) -> bool:
-    """True where the guard's answer depends on what is proposed."""
-    guard = machine.guards.get(name)
-    if isinstance(guard, tuple):
-        return any(reads_call(machine, part) for part in guard)
-    return guard is not None and "call" in roots(guard)
+def call_guards(machine: MachineDefinition) -> frozenset[str]:
+    """The guards whose answers depend on what is proposed."""
+    texts = {name for name, guard in machine.guards.items() if isinstance(guard, str) and "call" in roots(guard)}
+    return frozenset(name for name in machine.guards if not texts.isdisjoint(written_out(machine, [name])))
 
 
 def roots(text: str) -> set[str]:

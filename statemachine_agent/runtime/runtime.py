@@ -104,7 +104,7 @@ class Runtime:
         for watcher in list(self._watchers):
             try:
                 watcher(event)
-            except Exception:  # the work does not depend on who looks on
+            except Exception:  # noqa: BLE001  the work does not depend on who looks on
                 _log.exception("a watcher failed on the event %s of task %s", event.kind, event.task_id)
 
     # ------------------------------------------------------------ tasks

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from statemachine_agent.canonical import canonical
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.schema import project
+from statemachine_agent.definition.schema import holds_untrusted, project
 from statemachine_agent.errors import CanonicalError, SmaError
 from statemachine_agent.tools.arguments import as_json, faults_of
 from statemachine_agent.tools.outcome import Ok
@@ -99,13 +99,4 @@ def _cut(value: Any, longest: int) -> Any:
 
 def trust_of(manifest: ToolManifest) -> str:
     """`system`, or `mixed` where a result holds free text from outside."""
-    return "mixed" if _has_untrusted(manifest.returns) else "system"
-
-
-def _has_untrusted(properties: Mapping[str, Any]) -> bool:
-    return any(
-        p.untrusted
-        or (p.properties and _has_untrusted(p.properties))
-        or (p.items and (p.items.untrusted or (p.items.properties and _has_untrusted(p.items.properties))))
-        for p in properties.values()
-    )
+    return "mixed" if any(holds_untrusted(value) for value in manifest.returns.values()) else "system"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from unit.chart.charts import machine, refund
 
 from statemachine_agent.chart.compile import CompiledMachine
+from statemachine_agent.errors import GuardError, IllegalTransitionError
 
 MACHINES = [
     refund(),
@@ -70,3 +73,39 @@ def test_there_is_no_listener_and_no_delay() -> None:
     chart = compiled.chart._library.chart
     facade = compiled.chart._library._facade(("working", "INVESTIGATING"), bool)
     assert len(chart(facade)._listeners) == 0
+
+
+def test_an_instance_that_was_used_before_decides_like_a_new_one() -> None:
+    """After a move, a refusal, an event that is not there, a guard that errs, and an end."""
+    compiled = MACHINES[1]
+    chart = compiled.chart
+    answers = {"a": False, "proposed": False, "b": False, "c": True}
+
+    def ask(guard: str) -> bool:
+        if guard == "d":
+            raise GuardError(guard, "broken")
+        return answers.get(guard, True)
+
+    def outcomes(again: bool) -> list[object]:
+        found: list[object] = []
+        for leaves, event in (
+            (("A",), "call.look"), (("A",), "call.make"), (("C",), "elapsed.C"), (("A",), "ok.make"),
+            (("A",), "call.finish"), (("A",), "then.A"), (("B",), "failed.make"), (("B",), "ok.make"), (("A",), "call.look"),
+        ):  # fmt: skip
+            if not again:
+                chart._library._idle.clear()
+            try:
+                found.append(chart.fire(leaves, event, ask))
+            except (GuardError, IllegalTransitionError) as problem:
+                found.append((type(problem), str(problem)))
+        return found
+
+    assert outcomes(again=True) == outcomes(again=False)
+    assert len(chart._library._idle) == 1
+
+
+def test_many_threads_share_a_chart() -> None:
+    chart = MACHINES[1].chart
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(lambda _: chart.fire(("C",), "elapsed.C", bool).after, range(400)))
+    assert found == {("A",)}

@@ -11,10 +11,11 @@ from invalid.texts import MACHINE, PEOPLE, TOOLS
 
 from statemachine_agent.chart.compile import checked_catalogue
 from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.source import Source
 from statemachine_agent.errors import GuardError
-from statemachine_agent.guards.evaluate import Answers, reads_call, roots, truth, value
+from statemachine_agent.guards.evaluate import Answers, call_guards, roots, truth, value
 
 NOW = datetime(2026, 10, 28, 11, 17, 43, tzinfo=UTC)
 
@@ -206,4 +207,15 @@ def test_call_can_be_read_in_rows() -> None:
     ],
 )
 def test_whether_a_guard_depends_on_the_proposal_is_read_from_its_syntax(text: str, reads: bool) -> None:
-    assert reads_call(machine(g=text, outer=["other", "g"], other="now == now"), "outer") is reads
+    found = call_guards(machine(g=text, outer=["other", "g"], other="now == now"))
+    assert found == ({"g", "outer"} if reads else set())
+
+
+def test_lists_of_guards_that_share_their_parts_are_written_out_once() -> None:
+    """Sixty levels of two lists that both hold both lists below: as many paths as 2 to the 60."""
+    guards: dict[str, Any] = {"a0": "now == now", "b0": "call.tool == 'x'"}
+    for i in range(60):
+        guards |= {f"{n}{i + 1}": [f"a{i}", f"b{i}"] for n in "ab"}
+    made = machine(**guards)
+    assert written_out(made, ["a60"]) == ["a0", "b0"]
+    assert call_guards(made) == set(guards) - {"a0"}

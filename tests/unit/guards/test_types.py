@@ -55,3 +55,9 @@ def test_messages_speak_of_paths_and_not_of_generated_names() -> None:
     with pytest.raises(CompileError) as caught:
         environment.compile("input.o11.y == '1'")
     assert [known.author_words(p.message) for p in caught.value.problems] == ["`input.o11` has no field `y`"]
+
+
+@pytest.mark.parametrize("names", [("a_b", "aB"), ("good", "good_"), ("x1", "x_1"), ("A", "a")])
+def test_names_that_protobuf_takes_for_one_are_two(names: tuple[str, str]) -> None:
+    """The messages never become JSON, where they would collide."""
+    assert compiles(" != ".join(f"input.{name}" for name in names), **{name: Property(type="string") for name in names})
