@@ -31,18 +31,21 @@ def terminate(record: Record) -> Verdict:
 
 
 def leave_if_due(draft: Draft) -> None:
-    """Take the exit that was remembered, or that a used-up budget asks for, unless the task is not working."""
+    """Take the exit that was remembered, or that a used-up budget asks for, unless the task is not working.
+
+    Where a model would decide next it is taken although an effect is open: no decision follows an exit that is due.
+    """
     if draft.head.status is not Status.RUNNING:
         return
     pending = draft.head.pending_exit
-    if pending is not None:
-        if not draft.checkpoint.open_effects:
-            draft.leave(pending["event"], pending["reason"], detail=pending["detail"])
-        return
     choosing = bool(draft.context.machine.choosing(draft.head.configuration))
+    if pending is not None:
+        if choosing or not draft.checkpoint.open_effects:
+            draft.leave(pending["event"], pending["reason"], detail=pending["detail"], at_once=choosing)
+        return
     used_up = exhausted(draft.context, draft.head, before_decision=choosing)
     if used_up is not None:
-        draft.leave("exit.budget", used_up)
+        draft.leave("exit.budget", used_up, at_once=choosing)
 
 
 def _judged(outcome: Outcome) -> bool:

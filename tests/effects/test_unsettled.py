@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from statemachine_agent import SimulatedEnvironment
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.tools.outcome import LostError
-from support.world import DONE, LOOK_STEP, MACHINE, NONE, ONE, World, act_step, world
+from support.world import ANN, BOB, DONE, LOOK_STEP, MACHINE, NONE, ONE, World, act_step, world
 
 LOST = LostError("the line went dead", reason="timeout")
 IN_DOUBT = {"items": [DONE, DONE]}  # neither found nor absent
@@ -109,3 +111,61 @@ def test_the_open_effect_is_reconciled_and_not_the_newest(tmp_path: Path) -> Non
     end = play(tmp_path, body, LOOK_STEP, act_step(10), act_step(20), machine=machine, act=[LOST], find=[IN_DOUBT, ONE])
     assert (end.head.status, end.head.reason) == ("SUCCEEDED", "completed")
     assert {e.key: str(e.status) for e in end.effects} == {"act:box:10": "executed", "act:box:20": "abandoned"}
+
+
+@pytest.mark.parametrize(
+    ("more", "decisions", "reason"),
+    [
+        ([FINISH] * 60, 6, "max_steps"),
+        ([{**FINISH, "tokens": {"input": 20_000, "output": 0}}] * 60, 3, "max_tokens"),
+        ([{**FINISH, "cost_usd": 2.0}] * 60, 3, "max_cost"),
+    ],
+    ids=["steps", "tokens", "money"],
+)
+def test_a_budget_holds_although_an_effect_is_open(
+    tmp_path: Path, more: list[Any], decisions: int, reason: str
+) -> None:
+    """No decision follows a budget that is used up, whatever is in doubt; what is open is left to a person."""
+
+    async def body(here: World) -> Checkpoint:
+        task = await here.run()
+        assert len(await here.rows(task, "decision")) == decisions
+        settled = await here.runtime.resolve(task.task.id, "act:box:10", BOB, found=None, why="nothing arrived")
+        assert [e.status for e in settled.effects] == ["abandoned"]
+        return task
+
+    task = play(tmp_path, body, LOOK_STEP, act_step(), *more, machine=IN_DOUBT_GOES_ON, act=[LOST], find=[IN_DOUBT])
+    assert (task.head.status, task.head.reason) == ("BUDGET_EXHAUSTED", reason)
+    assert [e.status for e in task.effects] == ["unknown"]
+
+
+def test_a_model_that_fails_while_an_effect_is_open_is_not_asked_for_ever(tmp_path: Path) -> None:
+    """The task ends as it would with nothing open, and the effect stays for a person."""
+
+    async def body(here: World) -> Checkpoint:
+        return await here.run()
+
+    steps = (LOOK_STEP, act_step(), {**FINISH, "fail": 100})
+    end = play(tmp_path, body, *steps, machine=IN_DOUBT_GOES_ON, act=[LOST], find=[IN_DOUBT])
+    assert (end.head.status, end.head.reason) == ("FAILED", "model_failed")
+    assert [e.status for e in end.effects] == ["unknown"]
+
+
+def test_a_cancel_waits_for_what_is_open_until_a_model_would_decide(tmp_path: Path) -> None:
+    """Asked for while the call is under way: the service is asked first, and no decision follows."""
+
+    async def body(here: World) -> Checkpoint:
+        async def cancelled(_request: object) -> None:
+            (task,) = await here.store.tasks()
+            await here.runtime.cancel(task["id"], ANN)
+            raise LOST
+
+        here.tools["act"].plays[:] = [cancelled]
+        end = await here.run()
+        assert len(here.tools["find"].calls) == 1
+        assert len(await here.rows(end, "decision")) == 2
+        return end
+
+    end = play(tmp_path, body, LOOK_STEP, act_step(), FINISH, machine=IN_DOUBT_GOES_ON, find=[IN_DOUBT])
+    assert (end.head.status, end.head.reason) == ("CANCELLED", "cancelled")
+    assert [e.status for e in end.effects] == ["unknown"]
