@@ -33,6 +33,15 @@ def visible(text: str, *, keep: str = "") -> str:
     return "".join(_escape(c) if _is_hidden(c) and c not in keep else c for c in text)
 
 
+def said_by(problem: BaseException) -> str:
+    """The exception's name and what it says, as one line; the name alone where it says nothing, or raises when it is asked."""
+    name = type(problem).__name__
+    try:
+        return one_line(f"{name}: {problem}".rstrip(": "))
+    except BaseException:  # noqa: BLE001  its text is code of somebody else's
+        return one_line(name)
+
+
 def one_line(text: str, limit: int = 200) -> str:
     """`text` as one visible line of at most `limit` characters."""
     return shorten(visible(" ".join(text.split())), limit)

@@ -19,7 +19,7 @@ from statemachine_agent.loop.view import reference_data
 from statemachine_agent.models.decision import SCHEMA_VERSION
 from statemachine_agent.models.port import Model, ModelUnavailableError, Reply, taken
 from statemachine_agent.records import DecisionRow
-from statemachine_agent.text import one_line
+from statemachine_agent.text import one_line, said_by
 
 ATTEMPTS = 4
 #: the upper bounds of the waits between attempts, in seconds; each wait is drawn between zero and its bound
@@ -68,8 +68,7 @@ async def _asked(context: Context, model: Model, model_input: ModelInput) -> Rep
     except SmaError:  # nobody is there to ask, or the caller's own fault: not an inference at all
         raise
     except Exception as problem:  # noqa: BLE001  an adapter may raise anything
-        text = one_line(f"the model raised {type(problem).__name__}: {problem}")
-        return ModelUnavailableError(text, retryable=False)
+        return ModelUnavailableError(f"the model raised {said_by(problem)}", retryable=False)
     finally:
         if person:
             context.watch.lap_ms()

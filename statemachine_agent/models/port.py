@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from statemachine_agent.errors import ModelError
 from statemachine_agent.models.decision import MAX_CALLS, RawCall, RawReply
-from statemachine_agent.text import one_line
+from statemachine_agent.text import said_by
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,10 @@ def taken(given: object) -> Reply:
             stop = raw.stop_reason if isinstance(raw.stop_reason, str) else None
             return Reply(RawReply(calls, raw.text, stop), given.spent, str(given.model or "unnamed"))
     except Exception as problem:  # noqa: BLE001  an object of somebody else's may do anything when it is read
-        text = one_line(f"the model's reply cannot be read: {type(problem).__name__}: {problem}")
+        text = f"the model's reply cannot be read: {said_by(problem)}"
         raise ModelUnavailableError(text, retryable=False) from None
-    raise ModelUnavailableError(f"the model gave a {type(given).__name__}, which is no reply", retryable=False)
+    what = "reply without raw text and calls, or without usage" if isinstance(given, Reply) else type(given).__name__
+    raise ModelUnavailableError(f"the model gave a {what}: that is no reply", retryable=False)
 
 
 def _plain(arguments: object) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.environment import Environment
-from statemachine_agent.text import one_line
+from statemachine_agent.text import one_line, said_by
 from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
 from statemachine_agent.tools.request import Reach, ToolRequest
 
@@ -69,8 +69,9 @@ class PythonBinding:
             try:
                 found = getattr(import_module(module), attribute)
             except (Exception, SystemExit) as problem:  # noqa: BLE001  importing runs the module's code
-                text = one_line(f"{type(problem).__name__}: {problem}")
-                raise NotSentError(f"`{name}` cannot be imported: {text}", reason="not_configured") from None
+                raise NotSentError(
+                    f"`{name}` cannot be imported: {said_by(problem)}", reason="not_configured"
+                ) from None
             if not callable(found):
                 raise NotSentError(f"`{name}` is no function", reason="not_configured")
             self._functions[name] = found
@@ -132,8 +133,4 @@ async def _awaited(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
 def _as_outcome(problem: BaseException) -> BaseException:
     if isinstance(problem, NotSentError | RefusedByServiceError | LostError):
         return problem
-    try:
-        text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
-    except BaseException:  # noqa: BLE001  it cannot say what it is, or does worse when it is asked
-        text = type(problem).__name__
-    return LostError(text, reason="timeout" if isinstance(problem, TimeoutError) else "exception")
+    return LostError(said_by(problem), reason="timeout" if isinstance(problem, TimeoutError) else "exception")

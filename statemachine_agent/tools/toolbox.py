@@ -16,7 +16,7 @@ from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.template import variables_in
 from statemachine_agent.environment import Environment
 from statemachine_agent.ids import new_id
-from statemachine_agent.text import one_line
+from statemachine_agent.text import said_by
 from statemachine_agent.tools import results
 from statemachine_agent.tools.http import HttpBinding
 from statemachine_agent.tools.outcome import (
@@ -155,8 +155,7 @@ class Toolbox:
         except (NotSentError, RefusedByServiceError, LostError, results.BadResultError):
             raise
         except Exception as problem:  # noqa: BLE001
-            text = one_line(f"{type(problem).__name__}: {problem}".rstrip(": "))
-            raise LostError(text, reason="exception") from None
+            raise LostError(said_by(problem), reason="exception") from None
 
     @staticmethod
     def _read_failed(manifest: ToolManifest, problem: NotSentError | LostError | results.BadResultError) -> Failed:
