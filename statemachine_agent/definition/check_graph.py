@@ -64,7 +64,8 @@ def check_graph(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
     for circle in circles(free):
         if not any(circle >= of_routes for of_routes in route_circles):
             message = f"nothing bounds the circle {_words(circle)}"
-            advice = "give a tool or a wait in it an `at_most`, or let the model decide in it"
+            limited = any(_is_limited(catalogue, machine, machine.states[name]) for name in circle)
+            advice = _LEAD_OUT if limited else "give a tool or a wait in it an `at_most`, or let the model decide in it"
             faults.append(document.fault(("states", min(circle)), message, advice, key=True))
     return faults
 
@@ -98,6 +99,24 @@ def _is_route(machine: MachineDefinition, name: str) -> bool:
 _UNSPENT: Mapping[bool, frozenset[str]] = {True: frozenset({"failed"}), False: frozenset({"ok", "blocked"})}
 
 
+_LEAD_OUT = (
+    "let what uses up no `at_most` lead out of it: `failed` of a read, `ok` and `blocked` of a write,"
+    " `exhausted` of a wait"
+)
+
+
+def _is_limited(catalogue: Catalogue, machine: MachineDefinition, state: State) -> bool:
+    """True where some way out of the state spends something of which there is only so much."""
+    match state:
+        case WaitState():
+            return state.wait.at_most is not None
+        case CallState():
+            tool = catalogue.tool(state.call)
+            return state.call in machine.at_most or tool is None or tool.at_most is not None
+        case _:
+            return isinstance(state, ChooseState)
+
+
 def _free_targets(catalogue: Catalogue, machine: MachineDefinition, name: str) -> set[str]:
     """The states to which a row leads that spends nothing of which there is only so much: a step, a call, an entry of a wait."""
     state = machine.states[name]
@@ -106,9 +125,9 @@ def _free_targets(catalogue: Catalogue, machine: MachineDefinition, name: str) -
     match state:
         case ChooseState():
             return set()
-        case WaitState() if state.wait.at_most is not None:
+        case WaitState() if _is_limited(catalogue, machine, state):
             rows = state.then.get("exhausted", ())
-        case CallState() if state.call in machine.at_most or tool is None or tool.at_most:
+        case CallState() if _is_limited(catalogue, machine, state):
             free = _UNSPENT[tool.is_read] if tool is not None else frozenset()
             rows = [row for outcome, targets in state.then.items() if outcome in free for row in targets]
         case _:
