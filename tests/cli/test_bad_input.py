@@ -206,8 +206,9 @@ def test_ctrl_c_at_any_moment(services: Sandbox, tmp_path: Path) -> None:
         except subprocess.TimeoutExpired:
             worker.send_signal(signal.SIGINT)
         _, err = worker.communicate(timeout=20)
-        assert worker.returncode in (130, -signal.SIGINT, 3), (delay, err)
         # before the command line itself begins, it is Python's own start that is interrupted
+        started = "init_import_site" not in err
+        assert worker.returncode in (130, -signal.SIGINT, 3) or not started, (delay, err)
         assert "Traceback" not in err or "statemachine_agent/cli" not in err, (delay, err)
     asking = sma.start(*RUN, "--model", "ask", stdin=subprocess.PIPE)
     until(lambda: sma.tasks() and sma.is_held(), "the question")

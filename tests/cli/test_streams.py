@@ -113,6 +113,13 @@ def test_a_closed_input_is_nobody_who_chooses(services: Sandbox, tmp_path: Path)
     assert "Traceback" not in result.err
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero here")
+def test_an_input_without_end_is_no_answer(services: Sandbox, tmp_path: Path) -> None:
+    result = shell(Sma(tmp_path, services.urls), (*RUN, "--model", "ask"), "< /dev/zero")
+    assert result.code == 2
+    assert "what was typed has no end" in result.err.splitlines()[-1]
+
+
 def test_a_pipe_that_does_not_wait_gets_everything(waiting: tuple[Sma, str]) -> None:
     """Whoever shares it may have made it so: a full pipe is waited for."""
     sma, _ = waiting
