@@ -11,14 +11,14 @@ from statemachine_agent import SimulatedEnvironment
 from statemachine_agent.records import Checkpoint
 from support.world import ACT, BOB, FIND, LOOK, LOOK_STEP, MACHINE, World, world
 
-#: the amount is a number, and whatever is said of it is said with a point
+#: the amount is a number, and whatever is computed with it has a point
 ACT_OF_NUMBERS = (
     ACT.replace("amount: {type: integer, minimum: 1, maximum: 1000}", "amount: {type: number}")
     .replace("act:{thing}:{amount}", "act:{thing}")
-    .replace("args.amount > 100,", "args.amount > 1.5,")
-    .replace("args.amount > 500,", "args.amount > 500.5,")
-    .replace("found: result.items.size() == 1", "found: result.total > 1.5 && args.amount > 0.5")
-    .replace("absent: result.items.size() == 0", "absent: result.total < 1.5")
+    .replace("args.amount > 100,", "args.amount + 0.5 > 2.0,")
+    .replace("args.amount > 500,", "args.amount - 0.5 > 500.0,")
+    .replace("found: result.items.size() == 1", "found: result.total - args.amount / 2.0 > 1.0")
+    .replace("absent: result.items.size() == 0", "absent: result.total + 0.5 < 2.0")
     + "precondition: {tool: look, with: {thing: args.thing}, holds: result.left > args.amount - 0.5, reason: short}\n"
 )
 LOOK_WITH_NUMBERS = LOOK.replace("returns:\n", "returns:\n  left: {type: number}\n")
