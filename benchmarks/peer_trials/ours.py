@@ -18,12 +18,22 @@ from typing import Any
 
 from box import AMOUNT, CHANGED, Box, says
 
-from statemachine_agent import Catalogue, Identity, Reach, Runtime, ScriptedModel, SqliteStore
-from statemachine_agent.canonical import canonical
-from statemachine_agent.errors import SmaError
-from statemachine_agent.models.decision import RawCall, RawReply
-from statemachine_agent.models.port import Prompt, Reply, Spent
-from statemachine_agent.records import Checkpoint
+from statemachine_agent import (
+    Catalogue,
+    Checkpoint,
+    Identity,
+    Prompt,
+    RawCall,
+    RawReply,
+    Reach,
+    Reply,
+    Runtime,
+    ScriptedModel,
+    SmaError,
+    Spent,
+    SqliteStore,
+)
+from statemachine_agent.canonical import canonical  # to change a stored payload as somebody would who knows the source
 
 NAME = "statemachine-agent"
 PACKAGES = ["python-statemachine"]
@@ -50,17 +60,18 @@ args: {amount: {type: integer, minimum: 1}}
 returns: {paid: {type: integer}}
 idempotency:
   key: pay:{amount}:v1
-  reconcile: {tool: payments, found: result.payments.size() == 1, absent: result.payments.size() == 0,
-              result: "result.payments[0]"}
+  reconcile: {tool: payments, with: {amount: args.amount}, found: result.payments.size() == 1,
+              absent: result.payments.size() == 0, result: "result.payments[0]"}
 approval: [{by: boss, because: every payment}]
 """
 PAYMENTS = """
 tool: payments
 version: 1
-summary: What was paid.
+summary: What was paid of this amount.
 effect: read
 source: bank
 binding: {python: "trial_tools:payments"}
+args: {amount: {type: integer}}
 returns: {payments: {type: array, items: {type: object, properties: {paid: {type: integer}}}}}
 """
 NOTE = """
@@ -117,8 +128,8 @@ def pay(amount):
     return {"paid": amount}
 
 
-def payments():
-    return {"payments": [{"paid": p} for p in BOX.payments()]}
+def payments(amount):
+    return {"payments": [{"paid": p} for p in BOX.payments() if p == amount]}
 
 
 def note(number, size):
