@@ -18,6 +18,7 @@ from statemachine_agent.definition.machine import (
     MachineDefinition,
     ReconcileState,
     State,
+    WaitState,
 )
 from statemachine_agent.definition.names import CONTROLS, ENDS
 from statemachine_agent.definition.rows import Row
@@ -87,6 +88,9 @@ def _lists(catalogue: Catalogue, state: State) -> Iterator[tuple[Tools, Sequence
         case CallState(call=tool) | ReconcileState(reconcile=tool):
             for outcome, rows in state.then.items():
                 yield frozenset({tool} if str(outcome) in ("ok", "found") else ()), rows
+        case WaitState():
+            for came, rows in state.then.items():
+                yield frozenset({state.wait.signal} if state.wait.signal and came == "received" else ()), rows
         case _:
             for rows in getattr(state, "then", {}).values():
                 yield frozenset(), rows

@@ -1,8 +1,8 @@
 """A definition's rows written out as the chart's transitions: what is not among them cannot happen.
 
 Event names are built from registered names only: `call.` `ok.` `failed.` `blocked.` `unknown.` `found.` `absent.`
-`approved.` `rejected.` `expired.` with a tool, `routed.` `then.` `elapsed.` `exhausted.` with a state, `exit.` with a
-universal exit. It must not know the library.
+`approved.` `rejected.` `expired.` with a tool, `routed.` `then.` with a state, `elapsed.` `received.` `expired.` `exhausted.`
+with a state that waits, `exit.` with a universal exit. It must not know the library.
 """
 
 from __future__ import annotations

@@ -68,8 +68,12 @@ def show_rest(
         if approval.status is ApprovalStatus.OPEN:
             _show_request(checkpoint, approval, again, now)
     for timer in checkpoint.timers:
-        if timer.event.startswith("elapsed."):
+        kind, _, state = timer.event.partition(".")
+        if kind == "elapsed":
             say(f"waits    until {timer.due_at.isoformat()}, then: {again('resume', task.id)}")
+        elif state in head.configuration:
+            say(f"waits    for a signal in {state}, until {timer.due_at.isoformat()}; a conversation goes on with:")
+            say(again("talk", task.id), indent=11)
     if head.status is Status.NEEDS_INPUT:
         say("next     start a new task with the answer")
     for effect in checkpoint.open_effects:

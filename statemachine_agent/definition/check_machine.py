@@ -18,6 +18,7 @@ from statemachine_agent.definition.machine import (
     CallState,
     Choice,
     ChooseState,
+    MachineDefinition,
     ReconcileState,
     RouteState,
     State,
@@ -39,6 +40,18 @@ EFFECT: Properties = {"key": _TEXT, "tool": _TEXT, "status": _TEXT}
 #: what is known of the results of a tool whose manifest cannot be read
 ANYTHING = Property(type="object")
 
+#: where a control choice may lead, and in words
+_LEADS = {
+    "finish": (("SUCCEEDED",), "`SUCCEEDED`"),
+    "ask_user": (("NEEDS_INPUT",), "`NEEDS_INPUT` or a wait for a signal"),
+    "cannot_continue": (ENDS, "a built-in end"),
+}
+
+
+def signalled(machine: MachineDefinition) -> Properties:
+    """What the signals of a machine give as evidence; all of it came from outside."""
+    return {n: Property(type="object", properties=p, untrusted=True) for n, p in machine.signals.items()}
+
 
 def check_machine(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
     """The faults of one machine."""
@@ -51,6 +64,7 @@ class _Machine(RowCheck):
     def check(self) -> list[Fault]:
         self._names()
         self._guards()
+        self._signals()
         for name, state in self.machine.states.items():
             self._state(("states", name), state)
         self.target(("initial",), self.machine.initial, ends=False)
@@ -111,9 +125,7 @@ class _Machine(RowCheck):
             case ApprovalState():
                 self._approval(path, state)
             case WaitState():
-                bounded = state.wait.at_most or self.document.incomplete((*path, "wait"))
-                why = "a wait has `elapsed`, and with `at_most` also `exhausted`"
-                self.outcomes((*path, "then"), state.then, ["elapsed", *(["exhausted"] if bounded else [])], why)
+                self._wait(path, state)
 
     def _choose(self, path: Path_, state: ChooseState) -> None:
         listed = self.document.at((*path, "choose"))
@@ -156,16 +168,18 @@ class _Machine(RowCheck):
     def _control(self, path: Path_, control: str, choice: Choice) -> None:
         if choice.pinned:
             self.fault((*path, "with"), f"`{control}` has no arguments to pin", "remove `with`", key=True)
-        ends = {"finish": ("SUCCEEDED",), "ask_user": ("NEEDS_INPUT",), "cannot_continue": ENDS}.get(control)
-        if ends is None:
+        asking = {n for n, s in self.machine.states.items() if isinstance(s, WaitState) and s.wait.signal}
+        leads = _LEADS.get(control)
+        if leads is None:
             self.fault(path, f"`{control}` is offered with the tool it asks for", "remove it", key=True)
             return
         rows: Path_ = (*path, "rows") if isinstance(self.document.at((*path, "rows")), (list, str)) else path
         self.rows(rows, choice.rows, kinds=frozenset({"goto", "refuse"}), total=False)
+        ends, where = leads
         for row in choice.rows:
-            if row.goto in self.machine.states or (row.goto in ENDS and row.goto not in ends):
-                words = f"`{ends[0]}`" if len(ends) == 1 else "a built-in end"
-                self.fault(path, f"`{control}` goes to {words} only", f"write {words}", key=True)
+            known = row.goto in self.machine.states or row.goto in ENDS
+            if known and row.goto not in ends and not (control == "ask_user" and row.goto in asking):
+                self.fault(path, f"`{control}` goes to {where} only", f"write {where}", key=True)
 
     def _call(self, path: Path_, state: CallState) -> None:
         tool = self.tool((*path, "call"), state.call)
@@ -245,6 +259,29 @@ class _Machine(RowCheck):
         why = "an approval has three outcomes"
         self.outcomes((*path, "then"), state.then, ("approved", "rejected", "expired"), why)
 
+    def _wait(self, path: Path_, state: WaitState) -> None:
+        wait = state.wait
+        if wait.signal is not None and wait.signal not in self.machine.signals:
+            message = f"the machine declares no signal `{wait.signal}`"
+            self.fault((*path, "wait", "signal"), message, did_you_mean(wait.signal, self.machine.signals))
+        if self.document.incomplete((*path, "wait")):
+            return  # what can come of it is not known
+        why = "a signal is `received` or `expired`" if wait.signal else "a wait has `elapsed`"
+        self.outcomes((*path, "then"), state.then, wait.outcomes, f"{why}, and with `at_most` also `exhausted`")
+
+    def _signals(self) -> None:
+        for name in self.machine.signals:
+            here: Path_ = ("signals", name)
+            if is_reserved(name):
+                self.fault(here, f"`{name}` is a word of the language", "choose another name", key=True)
+            if self.catalogue.knows_tool(name):
+                message = f"`{name}` is a tool too, and `evidence.{name}` could be either"
+                self.fault(here, message, "choose another name", key=True)
+            if name not in {s.wait.signal for s in self.machine.states.values() if isinstance(s, WaitState)}:
+                self.fault(
+                    here, f"no state waits for `{name}`", "wait for it, or remove it", key=True, level=Level.WARNING
+                )
+
     # ------------------------------------------------------------ what references may name
 
     @cached_property
@@ -258,7 +295,10 @@ class _Machine(RowCheck):
         return {
             "input": self.machine.input,
             "actor": ACTOR,
-            "evidence": {n: Property(type="object", properties=t.returns) if t else ANYTHING for n, t in tools.items()},
+            "evidence": {
+                **{n: Property(type="object", properties=t.returns) if t else ANYTHING for n, t in tools.items()},
+                **signalled(self.machine),
+            },
             "effects": {
                 n: Property(type="object", properties=EFFECT) for n, t in tools.items() if t is None or not t.is_read
             },

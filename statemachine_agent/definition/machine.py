@@ -10,7 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, StrictInt, Tag
+from pydantic import BeforeValidator, Discriminator, Field, StrictInt, Tag, model_validator
 
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.node import (
@@ -193,23 +193,48 @@ class ApprovalState(Node):
 
 
 class Wait(Node):
-    """For how long, and at most how many times."""
+    """For what: a time that passes, a time that comes, or a signal from outside; and at most how many times."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"until", "signal", "expires"})
     #: how long one wait is
-    duration: Duration = Field(alias="for")
+    duration: Duration | None = Field(default=None, alias="for")
+    #: a CEL expression that gives the time to wait for, read when the state is entered
+    until: Cel | None = None
+    #: a declared signal
+    signal: Lower | None = None
+    #: how long a signal is waited for
+    expires: Duration | None = None
     #: entries of this state; one more takes `exhausted` at once
     at_most: Count | None = None
 
+    @model_validator(mode="after")
+    def _for_one_thing(self) -> Wait:
+        given = [
+            k for k, v in (("for", self.duration), ("until", self.until), ("signal", self.signal)) if v is not None
+        ]
+        if len(given) != 1:
+            what = "none of them" if not given else " and ".join(f"`{k}`" for k in given)
+            raise complaint(f"a wait has exactly one of `for`, `until`, `signal`; this has {what}", "write one of them")
+        if self.signal is not None and self.expires is None:
+            raise complaint("nothing says how long the signal is waited for", "add `expires: DURATION`")
+        if self.signal is None and self.expires is not None:
+            raise complaint("`expires` belongs to a `signal`", "remove it: a time comes by itself")
+        return self
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """What can come of it."""
+        ends = ("received", "expired") if self.signal is not None else ("elapsed",)
+        return (*ends, "exhausted") if self.at_most is not None else ends
+
 
 class WaitState(Node):
-    """A durable wait for time to pass."""
+    """A durable wait for time to pass, or for somebody outside."""
 
     kind: ClassVar[str] = "wait"
-    #: how long, and how often
+    #: for what, and how often
     wait: Wait
-    #: where to; `exhausted` stands there if `at_most` does
-    then: Annotated[Mapping[Literal["elapsed", "exhausted"], Targets], NOT_A_TARGET]
+    #: where to: `elapsed`, or for a signal `received` and `expired`; `exhausted` stands there if `at_most` does
+    then: Annotated[Mapping[Literal["elapsed", "received", "expired", "exhausted"], Targets], NOT_A_TARGET]
 
 
 VERBS = ("choose", "route", "call", "reconcile", "approval", "wait", "machine", "states")
@@ -265,9 +290,7 @@ Guard = Annotated[
 class MachineDefinition(Node):
     """One machine file."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset(
-        {"signals", "output", "retain", "redact", "model", "parallel_calls"}
-    )
+    not_built: ClassVar[frozenset[str]] = frozenset({"output", "retain", "redact", "model", "parallel_calls"})
 
     stand_in: ClassVar[Mapping[str, object]] = {
         "version": 1, "summary": "-", "limits": {"steps": 1}, "success": [], "initial": "X",
@@ -283,6 +306,8 @@ class MachineDefinition(Node):
     input: Properties = Field(default_factory=dict)
     #: budgets of one task
     limits: Limits
+    #: events from outside that a `wait` may wait for: name to what such an event holds, which becomes evidence
+    signals: Mapping[Lower, Properties] = Field(default_factory=dict)
     #: named conditions over what is recorded; rows and `success` name them
     guards: Mapping[Lower, Guard] = Field(default_factory=dict)
     #: SUCCEEDED can be entered only while all of these hold

@@ -197,19 +197,19 @@ def _choose(found: Schema) -> None:
     """Control choices go to certain ends only, and have nothing to fill in."""
     named = next(one for one in found["properties"]["choose"]["anyOf"] if one["type"] == "object")
     named["properties"] = {
-        "finish": _control("SUCCEEDED"),
-        "ask_user": _control("NEEDS_INPUT"),
-        "cannot_continue": _control(*ENDS),
+        "finish": _control({"enum": ["SUCCEEDED"]}),
+        "ask_user": _control({"type": "string", "not": {"enum": [e for e in ENDS if e != "NEEDS_INPUT"]}}),
+        "cannot_continue": _control({"enum": [*ENDS]}),
         "request_approval": False,
     }
     rows = next(one for one in found["properties"]["then"]["anyOf"] if one.get("type") == "array")
     rows["allOf"] = [{"items": {"properties": {"refuse": _ABSENT}}}]
 
 
-def _control(*targets: str) -> Schema:
-    row = {"properties": {"goto": {"enum": [*targets]}, "stay": _ABSENT}}
+def _control(target: Schema) -> Schema:
+    row = {"properties": {"goto": target, "stay": _ABSENT}}
     listed = {"type": "array", "minItems": 1, "items": {"allOf": [{"$ref": "#/$defs/Row"}, row]}}
-    rows = [{"enum": [*targets]}, listed]
+    rows = [target, listed]
     keys = {"rows": {"anyOf": rows}, "with": {"type": "object", "maxProperties": 0}}
     mapping = {"type": "object", "properties": keys, "required": ["rows"], "additionalProperties": False}
     return {"anyOf": [*rows, mapping]}
@@ -226,12 +226,15 @@ def _all_outcomes(found: Schema) -> None:
 
 
 def _wait(found: Schema) -> None:
-    found["properties"]["then"]["required"] = ["elapsed"]
-    found |= {
-        "if": {"properties": {"wait": _has("at_most")}},
-        "then": {"properties": {"then": {"required": ["exhausted"]}}},
-        "else": {"properties": {"then": {"properties": {"exhausted": False}}}},
-    }
+    def by(key: str, then: list[str], otherwise: list[str]) -> Schema:
+        """Which outcomes there are with `key` in the wait, and which without; the others cannot happen."""
+        return {
+            "if": {"properties": {"wait": _has(key)}},
+            "then": {"properties": {"then": {"required": then, "properties": dict.fromkeys(otherwise, False)}}},
+            "else": {"properties": {"then": {"required": otherwise, "properties": dict.fromkeys(then, False)}}},
+        }
+
+    found["allOf"] = [by("signal", ["received", "expired"], ["elapsed"]), by("at_most", ["exhausted"], [])]
 
 
 def _machine(found: Schema) -> None:
@@ -308,6 +311,10 @@ _RULES: Mapping[str, Callable[[Schema], None]] = {
     "CallState": _call,
     "ReconcileState": _all_outcomes,
     "ApprovalState": _all_outcomes,
+    "Wait": _with(
+        {"oneOf": [_has("for"), _has("until"), _has("signal")]},
+        {"dependentRequired": {"signal": ["expires"], "expires": ["signal"]}},
+    ),
     "WaitState": _wait,
     "MachineDefinition": _machine,
     "Property": _property,

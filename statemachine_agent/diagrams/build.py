@@ -154,7 +154,7 @@ class _Builder:
                 return (*self._roles(state), f"expires after {words.duration(state.approval.expires)}")
             case WaitState():
                 many = f", at most {state.wait.at_most} times" if state.wait.at_most else ""
-                return (f"for {words.duration(state.wait.duration)}{many}",)
+                return (f"{words.waited(state.wait)}{many}",)
             case _:
                 return ()
 

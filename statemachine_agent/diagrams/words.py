@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Literal
 
 from statemachine_agent.chart.transitions import Transition
-from statemachine_agent.definition.machine import Given, Limits
+from statemachine_agent.definition.machine import Given, Limits, Wait
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.references import MACHINE_ROOTS, Reference, parse
 from statemachine_agent.diagrams.picture import Exits, Line
@@ -118,6 +118,13 @@ def ways(group: Exits) -> list[str]:
     for one in group.exits:
         found.setdefault(one.target, []).append(one.word)
     return [f"{', '.join(several)} → {target}" for target, several in found.items()]
+
+
+def waited(wait: Wait) -> str:
+    """For what a state waits."""
+    if wait.signal is not None and wait.expires is not None:
+        return f"for the signal {wait.signal}, for {duration(wait.expires)}"
+    return f"until {whole(wait.until)}" if wait.until is not None else f"for {duration(wait.duration or timedelta())}"
 
 
 def together(names: Iterable[str]) -> str:

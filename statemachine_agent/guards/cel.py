@@ -60,6 +60,11 @@ class Compiled:
         return bool(self.expression.return_type() == cel.Type.BOOL)
 
     @property
+    def is_time(self) -> bool:
+        """True where its static type is a timestamp."""
+        return bool(self.expression.return_type() == cel.Type.TIMESTAMP)
+
+    @property
     def is_anything(self) -> bool:
         """True where its static type is not known."""
         return bool(self.expression.return_type() == cel.Type.DYN)

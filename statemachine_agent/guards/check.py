@@ -14,7 +14,7 @@ from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.machine import ChooseState, MachineDefinition
+from statemachine_agent.definition.machine import ChooseState, MachineDefinition, WaitState
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property
 from statemachine_agent.guards import cel, contexts, syntax, types, words
@@ -49,6 +49,18 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
         if faults and name not in told:  # in another place it would mostly be the same again
             told.add(name)
             yield from (_place_advice(catalogue, fault, name, call) for fault in faults)
+    times = {n: s.wait.until for n, s in file.definition.states.items() if isinstance(s, WaitState) and s.wait.until}
+    environment = types.environment(contexts.machine_roots(catalogue, file.definition)) if times else None
+    for name, text in times.items():
+        assert environment is not None  # noqa: S101  made where there are any
+        path: Path_ = ("states", name, "wait", "until")
+        found, faults = check_text(file.document, path, text, environment, boolean=False)
+        yield from faults
+        if found is not None and not (found.compiled.is_time or found.compiled.is_anything):
+            message = f"this is {words.type_words(found.compiled.type_name, found.types)}, not a time"
+            yield file.document.fault(
+                path, message, "write `timestamp(…)` around a text, or add a duration to `now`", offset=0
+            )
 
 
 def checked_guards(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from statemachine_agent.definition.catalogue import Catalogue
-from statemachine_agent.definition.check_machine import ACTOR, ANYTHING
+from statemachine_agent.definition.check_machine import ACTOR, ANYTHING, signalled
 from statemachine_agent.definition.check_tool import EFFECT
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
@@ -53,9 +53,15 @@ def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | 
     roots: dict[str, Properties | Property] = {
         "input": machine.input,
         "actor": ACTOR,
-        "evidence": {name: _object(t.returns) if t else ANYTHING for name, t in tools.items()},
+        "evidence": {
+            **{name: _object(t.returns) if t else ANYTHING for name, t in tools.items()},
+            **signalled(machine),
+        },
         "asked": {name: _object(t.args) if t else ANYTHING for name, t in tools.items()},
-        "results": {name: _results(t) if t else ANYTHING for name, t in tools.items()},
+        "results": {
+            **{name: _results(t.args, t.returns) if t else ANYTHING for name, t in tools.items()},
+            **{name: _results({}, properties) for name, properties in machine.signals.items()},
+        },
         "effects": _objects({"tool": tool, "key": _TEXT, "status": status}),
         "approval": {"id": _TEXT, "tool": _TEXT, "status": _TEXT, "expires_at": _TEXT},
         "usage": _USAGE,
@@ -73,8 +79,8 @@ def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | 
     return roots
 
 
-def _results(tool: ToolManifest) -> Property:
-    return _objects({"asked": _object(tool.args), "result": _object(tool.returns), "at": _TEXT})
+def _results(asked: Properties, result: Properties) -> Property:
+    return _objects({"asked": _object(asked), "result": _object(result), "at": _TEXT})
 
 
 def _merged(tools: list[ToolManifest]) -> Properties:

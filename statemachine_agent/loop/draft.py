@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from statemachine_agent.chart.chart import Macrostep
-from statemachine_agent.definition.machine import ApprovalState, RouteState, WaitState
+from statemachine_agent.definition.machine import ApprovalState, RouteState, Wait, WaitState
 from statemachine_agent.definition.names import ENDS
 from statemachine_agent.errors import GuardError, IllegalTransitionError
+from statemachine_agent.guards.evaluate import value
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import Context
-from statemachine_agent.loop.view import answers, ruling_on_proposal
+from statemachine_agent.loop.view import answers, data_of, ruling_on_proposal
 from statemachine_agent.policy import approvals
 from statemachine_agent.policy.action import Action
 from statemachine_agent.policy.ruling import Deny, RequireApproval, united
@@ -213,6 +214,8 @@ class Draft:
                 expired = event.startswith("expired.")
                 status = ApprovalStatus.EXPIRED if expired else ApprovalStatus.VOID
                 self.put_approval(replace(approval, status=status), str(status))
+        if not isinstance(self.context.machine.state(state), ApprovalState):
+            return
         if event.startswith("rejected."):
             self.drop_proposal(EffectStatus.REJECTED, "rejected")
         elif event.startswith("expired."):
@@ -281,11 +284,26 @@ class Draft:
         self._set_timer(Timer(state, f"expired.{definition.approval.of}", self._now + lasts))
 
     def _wait(self, state: str, definition: WaitState) -> list[_Followup]:
-        most = definition.wait.at_most
-        if most is not None and self.head.visits[state] > most:
+        wait = definition.wait
+        if wait.at_most is not None and self.head.visits[state] > wait.at_most:
             return [(f"exhausted.{state}", None)]
-        self._set_timer(Timer(state, f"elapsed.{state}", self._now + definition.wait.duration))
+        until = self._until(state, wait)
+        if until <= self._now:
+            return [(f"elapsed.{state}", None)]
+        event = "elapsed" if wait.signal is None else "expired"
+        self._set_timer(Timer(state, f"{event}.{state}", until))
         return []
+
+    def _until(self, state: str, wait: Wait) -> datetime:
+        """When the wait is over, whatever comes."""
+        if wait.until is None:
+            lasts = wait.duration or wait.expires
+            assert lasts is not None  # noqa: S101  a wait has one of the three
+            return self._now + lasts
+        found = value(f"{state}.wait.until", wait.until, data_of(self.context, self.checkpoint))
+        if not isinstance(found, datetime):
+            raise GuardError(f"{state}.wait.until", f"gave {type(found).__name__}, not a time")
+        return found.astimezone(UTC)
 
     def _set_timer(self, timer: Timer) -> None:
         others = tuple(t for t in self.checkpoint.timers if t.state != timer.state)

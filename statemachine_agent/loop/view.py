@@ -56,6 +56,8 @@ def data_of(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | 
 
 def _typed(context: Context, tool: str, payload: Any, arguments: Any) -> tuple[Any, Any]:
     """A tool's result and arguments with floats where its manifest says `number`."""
+    if tool in context.machine.definition.signals:
+        return with_floats(context.machine.definition.signals[tool], payload), arguments
     if tool not in context.machine.with_numbers:
         return payload, arguments
     manifest = context.machine.tools[tool]

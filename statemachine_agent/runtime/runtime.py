@@ -1,4 +1,4 @@
-"""The runtime as a user holds it: start, run, resume, approve, reject, resolve, cancel, and the events on the way.
+"""The runtime as a user holds it: start, run, resume, approve, reject, resolve, signal, cancel, and the events on the way.
 
 A web application embeds it by calling these on its own event loop. It owns no truth: that is the store's.
 """
@@ -29,7 +29,7 @@ from statemachine_agent.loop.draft import Draft
 from statemachine_agent.models.port import Model
 from statemachine_agent.policy.identity import Identity, actor_of
 from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTask, NoteRow, Status, Task
-from statemachine_agent.runtime import answer
+from statemachine_agent.runtime import answer, outside
 from statemachine_agent.runtime.drive import Stop, commit, drive
 from statemachine_agent.runtime.recover import fire_timers, recover
 from statemachine_agent.store.port import Store
@@ -200,6 +200,21 @@ class Runtime:
         """Settle an open effect of an ended task: what it gave, or (None) that it never happened."""
         async with self._leased(task_id, patient=True) as (context, checkpoint):
             return await answer.settle(context, checkpoint, key, who, found=found, why=why)
+
+    async def signal(
+        self, task_id: str, name: str, payload: Mapping[str, Any], who: Identity, *, signal_id: str | None = None
+    ) -> Checkpoint:
+        """Tell a waiting task something from outside; RefusedError where it does not wait for that.
+
+        The same `signal_id` is taken once, so that whoever sends may send again. The task goes on when it is resumed.
+        """
+        async with self._leased(task_id, patient=True) as (context, checkpoint):
+            ready = await fire_timers(context, await recover(context, checkpoint))
+            return await outside.receive(context, ready, name, payload, who, signal_id)
+
+    async def reply(self, task_id: str, text: str, who: Identity) -> Checkpoint:
+        """The signal `reply` with a text: what somebody in a conversation says."""
+        return await self.signal(task_id, "reply", {"text": text}, who)
 
     async def cancel(self, task_id: str, who: Identity) -> Checkpoint:
         """Cancel a task: now, or at the next chance of whoever works on it; never while an effect is open."""

@@ -1,0 +1,168 @@
+"""`reply`, `signal`, `talk`: what somebody outside tells a task that waits for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from statemachine_agent.cli.again import Again
+from statemachine_agent.cli.options import (
+    db_option,
+    identity_of,
+    json_option,
+    opened,
+    project_of,
+    run_async,
+    stoppable,
+)
+from statemachine_agent.cli.output import EXIT_CODES, say, show_json
+from statemachine_agent.cli.rest import show_rest, summary
+from statemachine_agent.environment import Environment
+from statemachine_agent.errors import UsageError
+from statemachine_agent.policy.identity import Identity
+from statemachine_agent.records import Checkpoint, Status
+from statemachine_agent.runtime.runtime import Runtime
+from statemachine_agent.text import one_line
+
+_LONGEST = 1_000_000
+
+
+@click.command(short_help="Send a task a signal.")
+@click.argument("task")
+@click.argument("name")
+@click.argument("payload", default="{}")
+@click.option("--id", "signal_id", metavar="TEXT", help="Taken once: sent again under the same id, nothing happens.")
+@click.option("--as", "claim", metavar="WHO", help="Who sends it.")
+@db_option
+@json_option
+@click.pass_context
+def signal(
+    context: click.Context,
+    task: str,
+    name: str,
+    payload: str,
+    signal_id: str | None,
+    claim: str | None,
+    db: str | None,
+    as_json: bool,  # noqa: FBT001
+) -> int:
+    """Send TASK the signal NAME with PAYLOAD, a JSON object."""
+    return _send(context, task, name, _object(payload), signal_id, claim, db, as_json=as_json)
+
+
+@click.command(short_help="Answer a task that asked.")
+@click.argument("task")
+@click.argument("text")
+@click.option("--as", "claim", metavar="WHO", help="Who answers.")
+@db_option
+@json_option
+@click.pass_context
+def reply(
+    context: click.Context,
+    task: str,
+    text: str,
+    claim: str | None,
+    db: str | None,
+    as_json: bool,  # noqa: FBT001
+) -> int:
+    """Answer TASK with TEXT: the signal `reply`."""
+    return _send(context, task, "reply", {"text": text}, None, claim, db, as_json=as_json)
+
+
+def _send(
+    context: click.Context,
+    task: str,
+    name: str,
+    payload: Mapping[str, Any],
+    signal_id: str | None,
+    claim: str | None,
+    db: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    project = project_of(context)
+
+    async def main() -> Checkpoint:
+        async with opened(project, db) as runtime:
+            return await runtime.signal(task, name, payload, identity_of(project, claim), signal_id=signal_id)
+
+    checkpoint = run_async(main())
+    if as_json:
+        show_json(summary(checkpoint))
+    elif checkpoint.head.status.is_end:
+        say(f"recorded; the task is {checkpoint.head.status} ({checkpoint.head.reason})")
+    else:
+        again = Again.of(context, db, identity=project.settings.identity)
+        say(f"recorded; go on with: {again('resume', checkpoint.task.id)}")
+    return 0
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(f"`{one_line(text, 60)}` is no JSON object", hint="""write it like '{"key": "value"}'""")
+    return found
+
+
+@click.command(short_help="Talk with a task, line by line.")
+@click.argument("task")
+@click.option("--as", "claim", metavar="WHO", help="Who talks.")
+@db_option
+@click.pass_context
+def talk(context: click.Context, task: str, claim: str | None, db: str | None) -> int:
+    """Run TASK on, show what it asks, and send each line that is typed as its `reply`; an empty input leaves it waiting."""
+    project = project_of(context)
+    again = Again.of(context, db, identity=project.settings.identity)
+
+    async def main() -> Checkpoint:
+        async with opened(project, db) as runtime, stoppable(runtime):
+            return await conversation(runtime, task, identity_of(project, claim))
+
+    checkpoint = run_async(main())
+    show_rest(checkpoint, again)
+    return EXIT_CODES[checkpoint.head.status]
+
+
+async def conversation(runtime: Runtime, task: str, who: Identity) -> Checkpoint:
+    """Turn by turn, until the task no longer waits for a reply, or nobody says anything more."""
+    environment = Environment()
+    checkpoint = await runtime.resume(task)
+    while _awaits_reply(checkpoint):
+        say(f"agent    {checkpoint.head.output or '…'}")
+        line = await environment.in_thread(_line)
+        if not line:
+            break
+        await runtime.reply(task, line, who)
+        checkpoint = await runtime.resume(task)
+    return checkpoint
+
+
+def _awaits_reply(checkpoint: Checkpoint) -> bool:
+    return checkpoint.head.status is Status.WAITING and any(t.event.startswith("expired.") for t in checkpoint.timers)
+
+
+def _line() -> str:
+    """One line that is typed; empty at the end of the input."""
+    if sys.stdin is None:
+        return ""
+    if sys.stdin.isatty():
+        print("you      ", end="", file=sys.stderr, flush=True)  # noqa: T201  a prompt, which is no output
+    try:
+        line = sys.stdin.readline(_LONGEST)
+    except UnicodeDecodeError:
+        raise UsageError("what was typed is no text", hint="check the encoding of the terminal") from None
+    if len(line) == _LONGEST:
+        raise UsageError(f"what was typed has no end within {_LONGEST:,} characters", hint="type one line an answer")
+    text = line.rstrip("\r\n")
+    if line and not text:
+        return " "
+    if text and not sys.stdin.isatty():
+        say(f"you      {text}")
+    return text

@@ -1,0 +1,114 @@
+"""Signals: what somebody outside tells a task that waits for it. It becomes evidence, untrusted as a whole.
+
+It must not know who the outside is; what a signal says is never an instruction or a permission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from statemachine_agent.canonical import canonical, digest
+from statemachine_agent.definition.machine import WaitState
+from statemachine_agent.definition.names import ENDS
+from statemachine_agent.errors import RefusedError, UsageError
+from statemachine_agent.ids import new_id
+from statemachine_agent.loop.context import Context
+from statemachine_agent.loop.draft import Draft
+from statemachine_agent.policy import approvals
+from statemachine_agent.policy.identity import Identity
+from statemachine_agent.records import Checkpoint, NoteRow
+from statemachine_agent.runtime.drive import commit
+from statemachine_agent.text import did_you_mean, one_line
+from statemachine_agent.tools.arguments import as_json, faults_of
+
+SIGNAL_SCOPE = "tasks:signal"
+
+_MAX_BYTES = 262_144
+
+
+async def receive(
+    context: Context,
+    checkpoint: Checkpoint,
+    name: str,
+    payload: Mapping[str, Any],
+    who: Identity,
+    signal_id: str | None,
+) -> Checkpoint:
+    """Record a signal and go where it leads; one that came before under the same id changes nothing."""
+    if signal_id and any(e.tool == name and e.request_id == signal_id for e in checkpoint.evidence):
+        return checkpoint
+    try:
+        _check_may_signal(context, checkpoint, who)
+        plain = _fitting(context, name, payload)
+        state = _waiting_state(context, checkpoint, name)
+    except RefusedError as problem:
+        note = NoteRow(f"signal_refused:{problem.reason}", who.id[:200], who.established, one_line(name, 60))
+        await context.store.note(checkpoint.task.no, [note])
+        raise
+    draft = Draft(context, checkpoint, "signal")
+    draft.add_evidence(
+        tool=name,
+        purpose="signal",
+        call_id="",
+        request_id=signal_id or new_id(context.environment),
+        attempt=1,
+        source=f"signal from {one_line(who.id, 200)}",
+        at=context.environment.now(),
+        trust="mixed",
+        payload=plain,
+        payload_hash=digest(plain),
+        asked={},
+    )
+    draft.rows.append(NoteRow(f"signal:{name}", who.id, who.established))
+    draft.set_head(output=None)  # the question is answered
+    draft.fire_outcome(f"received.{state}")
+    transaction, after = draft.finish()
+    await commit(context, transaction, after)
+    return after
+
+
+def _check_may_signal(context: Context, checkpoint: Checkpoint, who: Identity) -> None:
+    person = context.people.people.get(who.id)
+    if who.id == checkpoint.task.actor["id"] or (person is not None and SIGNAL_SCOPE in person.scopes):
+        return
+    raise approvals.NotEntitledError(
+        f"`{one_line(who.id, 60)}` may send nothing to this task",
+        hint=f"its actor may, and whoever has the scope {SIGNAL_SCOPE}",
+        reason="wrong_role",
+    )
+
+
+def _fitting(context: Context, name: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The payload as plain data; UsageError where it is not what the machine declares."""
+    signals = context.machine.definition.signals
+    if name not in signals:
+        raise RefusedError(
+            f"`{context.machine.name}` knows no signal `{one_line(name, 60)}`",
+            hint=did_you_mean(name, signals),
+            reason="unknown_signal",
+        )
+    faults = faults_of(signals[name], payload)
+    if faults:
+        text = "; ".join(str(f) for f in faults)
+        raise UsageError(f"this is no `{name}`: {text}", hint=f"it holds: {', '.join(signals[name]) or 'nothing'}")
+    plain = as_json(payload)
+    if len(canonical(plain)) > _MAX_BYTES:
+        raise UsageError(f"the signal is larger than {_MAX_BYTES:,} bytes", hint="send less")
+    return dict(plain)
+
+
+def _waiting_state(context: Context, checkpoint: Checkpoint, name: str) -> str:
+    """The state that waits for the signal now."""
+    head = checkpoint.head
+    if head.status.is_end:
+        raise RefusedError(f"the task has ended: {head.status}", hint="start a new one", reason="ended")
+    for state in head.configuration:
+        definition = context.machine.state(state) if state not in ENDS else None
+        if isinstance(definition, WaitState) and definition.wait.signal == name:
+            return state
+    raise RefusedError(
+        f"the task does not wait for `{name}` now; it is in {', '.join(head.configuration)}",
+        hint="nothing was taken; send it when the task waits for it",
+        reason="not_awaited",
+    )
