@@ -197,8 +197,12 @@ class SimulatedEnvironment(Environment):
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main` on a loop whose time is the simulated one."""
-        with asyncio.Runner(loop_factory=lambda: _SimulatedLoop(self)) as runner:
+        with self.runner() as runner:
             return runner.run(main)
+
+    def runner(self) -> asyncio.Runner:
+        """A loop whose time is the simulated one, to be run piece by piece; between the pieces everything stands still."""
+        return asyncio.Runner(loop_factory=lambda: _SimulatedLoop(self))
 
     @property
     def busy(self) -> bool:
