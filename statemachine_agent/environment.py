@@ -14,6 +14,7 @@ import secrets
 import selectors
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -23,6 +24,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+if sys.platform != "win32":
+    import pwd
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -115,10 +119,12 @@ class Environment:
         return started is None or process.started not in ("unknown", started)
 
     def user(self) -> str:
-        """The operating system's name for who runs this process."""
-        with suppress(KeyError, OSError):  # no such user in a container, no terminal
+        """The operating system's name for who runs this process; never what LOGNAME or USER say, which anybody can set."""
+        if sys.platform == "win32":
             return getpass.getuser()
-        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+        with suppress(KeyError):  # no such user in a container
+            return pwd.getpwuid(os.getuid()).pw_name
+        return str(os.getuid())
 
 
 def _host() -> str:
