@@ -23,6 +23,7 @@ from statemachine_agent.text import squeezed, visible
 #: command → module of `statemachine_agent.cli` that has it
 COMMANDS = {
     "demo": "demo",
+    "new": "new",
     "check": "definitions",
     "diagram": "definitions",
     "schema": "schema",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self
 
 from statemachine_agent.chart.chart import Availability, Standing, is_end
 from statemachine_agent.models.port import Prompt
@@ -16,7 +16,8 @@ from statemachine_agent.testing.stage import Question
 from statemachine_agent.testing.subject import Subject
 from statemachine_agent.text import did_you_mean
 
-W = TypeVar("W", bound="Claims")
+#: pytest shows the test's line, not the claim's
+__tracebackhide__ = True
 
 
 class Claims:
@@ -204,7 +205,6 @@ class Claims:
 
     def fail(self, text: str) -> NoReturn:
         """AssertionError with `text`, where the walk stands, and the way it went."""
-        __tracebackhide__ = True
         head = self.checkpoint.head
         way = " → ".join(_way(self.history)) or ", ".join(head.configuration)
         raise AssertionError(f"{self.subject.name}: {text}\n  the way: {way}")

@@ -52,11 +52,7 @@ def measure(machine: CompiledMachine, exercised: Exercised) -> MachineCoverage:
     """What `exercised` covers of `machine`."""
     states = list(machine.definition.states)
     rows = {row.index: describe(row) for row in machine.chart.transitions if counts(row)}
-    guards = {
-        (name, answer): f"{name} {'holds' if answer else 'does not hold'}"
-        for name in asked_guards(machine)
-        for answer in (True, False)
-    }
+    guards = {part: f"{part[0]} {'holds' if part[1] else 'does not hold'}" for part in guard_answers(machine)}
     pairs = {(state, tool): f"{tool} in {state}" for state, tool in illegal_pairs(machine)}
     return MachineCoverage(
         machine.name,
@@ -86,10 +82,13 @@ def describe(row: Transition) -> str:
     return f"{row.source} {row.event}{when} {what}"
 
 
-def asked_guards(machine: CompiledMachine) -> list[str]:
-    """The guards that rows name, each once."""
-    named = {g: None for row in machine.chart.transitions if not row.event.startswith("exit.") for g in row.guards}
-    return [g for g in named if g in machine.definition.guards]
+def guard_answers(machine: CompiledMachine) -> list[tuple[str, bool]]:
+    """The guards that rows name, each both ways; those of `success` only as they must be."""
+    rows = [row for row in machine.chart.transitions if counts(row)]
+    both = dict.fromkeys(g for row in rows for g in (*row.when, *row.unless))
+    only = dict.fromkeys(g for row in rows for g in row.success if g not in both)
+    named = [(g, answer) for g in both for answer in (True, False)] + [(g, True) for g in only]
+    return [(g, answer) for g, answer in named if g in machine.definition.guards]
 
 
 def illegal_pairs(machine: CompiledMachine) -> Iterator[tuple[str, str]]:

@@ -94,31 +94,35 @@ class Recorder:
                 found.guards |= set(row.asked.items())
                 found.states |= {s for s in (row.source, row.target) if s}
             elif isinstance(row, DecisionRow):
-                found.rows |= set(refusing_rows(self._machine, row))
+                found.rows |= set(_refusing(self._machine, row))
                 found.illegal |= set(_illegal(row))
         if after.head.status is Status.RUNNING and not is_end(leaves):
-            self._offered(after)
-
-    def _offered(self, after: Checkpoint) -> None:
-        """The guards that say what is offered next: the loop asks them again, over the same data."""
-        ask = answers(self._context, after)
-        try:
-            self._machine.chart.available(after.head.configuration, ask, self._machine.call_guards.__contains__)
-        except GuardError:
-            pass
-        finally:
-            asked(self._machine, ask.given)
+            offered(self._context, after)
 
 
-def refusing_rows(machine: CompiledMachine, row: DecisionRow) -> Iterable[int]:
-    """The row that hid a tool that was proposed all the same: its text is what the model was told."""
-    if row.result != "refused" or not row.feedback:
-        return
-    for tool in _tools(row):
-        for one in machine.chart.rows((row.state,), f"call.{tool}"):
-            if one.refuse is not None and row.feedback.startswith(one_line(f"refused: {one.refuse}.")):
-                yield one.index
-                return
+def offered(context: Context, checkpoint: Checkpoint) -> None:
+    """The guards that say what is offered here: the loop asks them, over the same data."""
+    machine, ask = context.machine, answers(context, checkpoint)
+    try:
+        machine.chart.available(checkpoint.head.configuration, ask, machine.call_guards.__contains__)
+    except GuardError:
+        pass
+    finally:
+        asked(machine, ask.given)
+
+
+def _refusing(machine: CompiledMachine, row: DecisionRow) -> Iterable[int]:
+    if row.result == "refused" and row.feedback:
+        for tool in _tools(row):
+            yield from refusing_rows(machine, row.state, tool, row.feedback)
+
+
+def refusing_rows(machine: CompiledMachine, state: str, tool: str, told: str) -> Iterable[int]:
+    """The row that hides a tool which was proposed all the same: its text is what the model is told."""
+    for one in machine.chart.rows((state,), f"call.{tool}"):
+        if one.refuse is not None and told.startswith(one_line(f"refused: {one.refuse}.")):
+            yield one.index
+            return
 
 
 def _illegal(row: DecisionRow) -> Iterable[tuple[str, str]]:

@@ -83,7 +83,7 @@ def assert_refused(
     _check_names(subject, state, tool)
     observation = stand(subject, state, evidence=evidence, inputs=inputs, actor=actor)
     checked = proposed(observation, tool, arguments_of(subject.compiled, state, tool, args or {}))
-    _record(subject.compiled, state, checked)
+    _record(state, tool, checked)
     finding = checked.finding
     if finding is None:
         raise AssertionError(f"{subject.name}: {state} accepts `{tool}`; it was to be refused")
@@ -109,7 +109,7 @@ def assert_accepted(
     _check_names(subject, state, tool)
     observation = stand(subject, state, evidence=evidence, inputs=inputs, actor=actor)
     checked = proposed(observation, tool, arguments_of(subject.compiled, state, tool, args or {}))
-    _record(subject.compiled, state, checked)
+    _record(state, tool, checked)
     if checked.finding is not None:
         raise AssertionError(f"{subject.name}: `{tool}` in {state} is {checked.finding.kind}: {checked.finding.text}")
 
@@ -190,9 +190,14 @@ def _check_names(subject: Subject, state: str, tool: str) -> None:
         raise UsageError(f"there is no tool `{tool}`", hint=did_you_mean(tool, tools))
 
 
-def _record(machine: CompiledMachine, state: str, checked: CheckedCall) -> None:
+def _record(state: str, tool: str, checked: CheckedCall) -> None:
+    observation = checked.proposal.observation
+    machine = observation.context.machine
     found = record.of(machine)
     found.states.add(state)
+    record.offered(observation.context, observation.checkpoint)
     if checked.move is not None:
         found.rows |= {t.index for t in checked.move.taken}
         found.guards |= set(checked.move.asked.items())
+    elif checked.finding is not None:
+        found.rows |= set(record.refusing_rows(machine, state, tool, checked.finding.text))

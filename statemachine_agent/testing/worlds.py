@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -104,6 +105,8 @@ async def world(
     subject = as_subject(machine)
     plays = played(tools or {})
     _check_all_played(subject, plays, own_tools=own_tools)
+    if own_tools and subject.folder is not None and str(subject.folder) not in sys.path:
+        sys.path.insert(0, str(subject.folder))  # where `sma run` finds them, too
     clock = environment or SimulatedEnvironment()
     with temporary_folder("world") as temporary, new_store(folder or Path(temporary), clock) as store:
         decides = model or ScriptedModel.of(*steps)
