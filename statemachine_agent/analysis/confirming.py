@@ -18,7 +18,7 @@ from statemachine_agent.guards.check import Checked
 def confirmed_too_late(file: MachineFile, guards: Mapping[str, Checked]) -> Iterator[Fault]:
     """A warning for each guard that a row asks, or `success` behind it, and that only its own `confirms` would make true."""
     machine = file.definition
-    confirming = [row for state in machine.states.values() for row in rows_of(state) if row.confirms and row.goto]
+    confirming = [row for state in machine.all_states.values() for row in rows_of(state) if row.confirms and row.goto]
     for row in confirming:
         if any(o is not row and o.confirms == row.confirms and o.goto not in ENDS for o in confirming):
             continue

@@ -64,7 +64,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
 
 def _together(machine: MachineDefinition) -> Iterator[tuple[str, ...]]:
     """The guards that decide together: each row's, and `success`."""
-    rows = [(*(row.when or ()), *(row.unless or ())) for state in machine.states.values() for row in rows_of(state)]
+    rows = [(*(row.when or ()), *(row.unless or ())) for state in machine.all_states.values() for row in rows_of(state)]
     for names in dict.fromkeys(tuple(written_out(machine, together)) for together in (*rows, machine.success)):
         if names:
             yield names
@@ -95,5 +95,5 @@ def _shared(catalogue: Catalogue, one: str, other: str) -> list[str]:
 
 
 def _pinned(machine: MachineDefinition, tool: str, argument: str) -> bool:
-    offers = [s.choose[tool] for s in machine.states.values() if isinstance(s, ChooseState) and tool in s.choose]
+    offers = [s.choose[tool] for s in machine.all_states.values() if isinstance(s, ChooseState) and tool in s.choose]
     return all(argument in choice.pinned for choice in offers)

@@ -20,7 +20,8 @@ from statemachine_agent.definition.machine import (
     State,
     WaitState,
 )
-from statemachine_agent.definition.names import CONTROLS, ENDS
+from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.nesting import DONE, holds
 from statemachine_agent.definition.rows import Row
 
 Tools = frozenset[str]
@@ -34,7 +35,7 @@ def missing_evidence(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]
     machine = file.definition
     present = _at_entry(catalogue, machine)
     warned: set[tuple[str, str]] = set()
-    for name, state in machine.states.items():
+    for name, state in machine.all_states.items():
         for known, rows in _lists(catalogue, state):
             for guard, tool in _unsure(machine, present.get(name, frozenset()) | known, rows):
                 if (guard, tool) not in warned:
@@ -45,18 +46,35 @@ def missing_evidence(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]
 
 
 def _at_entry(catalogue: Catalogue, machine: MachineDefinition) -> Mapping[str, Tools]:
-    """For each state the tools whose results are there on every path to it; unreached states are left out."""
-    present: dict[str, Tools] = {machine.initial: frozenset()}
-    waiting = [machine.initial]
+    """For each state the tools whose results are there on every path to it; unreached states are left out.
+
+    For a state of states it is what is there when that is done: of regions, what all of them brought together.
+    """
+    nesting = machine.nesting
+    present: dict[str, Tools] = {}
+    waiting: list[str] = []
+
+    def come(name: str, there: Tools) -> None:
+        merged = there if name not in present else present[name] & there
+        if present.get(name) != merged:
+            present[name] = merged
+            waiting.append(name)
+
+    for leaf in nesting.entered(machine.initial):
+        come(leaf, frozenset())
     while waiting:
         name = waiting.pop()
-        for target, there in _edges(catalogue, machine, machine.states[name], present[name]):
-            if target in ENDS or target not in machine.states:
-                continue
-            merged = there if target not in present else present[target] & there
-            if present.get(target) != merged:
-                present[target] = merged
-                waiting.append(target)
+        if nesting.is_region(name) and holds(nesting.states[name]):
+            regions = (name, *nesting.siblings(name))
+            if all(region in present for region in regions):
+                together = frozenset().union(*(present[region] for region in regions))
+                present[nesting.parents[name]] = together
+                waiting.append(nesting.parents[name])
+            continue
+        for target, there in _edges(catalogue, machine, machine.all_states[name], present[name]):
+            for one in [nesting.parents.get(name, "")] if target == DONE else nesting.entered(target):
+                if one in nesting.states:
+                    come(one, there)
     return present
 
 

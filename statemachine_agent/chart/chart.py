@@ -28,11 +28,8 @@ class Macrostep:
     #: the guards that were asked, in the order of asking, with their answers
     asked: Mapping[str, bool] = field(default_factory=dict)
 
-    @property
-    def entered(self) -> Leaves:
-        """The states entered; going to the same state again is entering it again."""
-        targets = {t.target for t in self.taken if t.target}
-        return tuple(s for s in self.after if s not in self.before or s in targets)
+    #: the states entered, what holds others before what it holds; going to the same state again is entering it again
+    entered: tuple[str, ...] = ()
 
     @property
     def refusal(self) -> str | None:
@@ -65,14 +62,13 @@ class Availability:
 class Chart:
     """The compiled chart of one machine version."""
 
-    def __init__(
-        self, name: str, states: Sequence[str], initial: str, transitions: Sequence[Transition], tree: Tree
-    ) -> None:
+    def __init__(self, name: str, transitions: Sequence[Transition], tree: Tree) -> None:
         """Built by `compile_machine`, once for each definition hash."""
         self.transitions = tuple(transitions)
         self.tree = tree
-        self.initial: Leaves = (initial,)
-        self._library = Library(name, states, initial, transitions)
+        #: what is entered first
+        self.initial: Leaves = tree.entered()
+        self._library = Library(name, tree.children, tree.parallel, tree.first.values(), transitions)
         self._by_event: dict[tuple[str, str], list[Transition]] = {}
         self._calls: dict[str, dict[str, None]] = {}
         for t in transitions:
@@ -107,18 +103,24 @@ class Chart:
             raise IllegalTransitionError(event, configuration)
         decision = self._library.decide(configuration, event, once)
         after = self.tree.leaves(decision.configuration)
-        taken = tuple(self.transitions[index] for index in decision.taken)
-        return Macrostep(event, leaves, after, taken, asked)
+        taken = _effective([self.transitions[index] for index in decision.taken])
+        targets = {t.target for t in taken if t.target}
+        entered = tuple(
+            s for s in self.tree.full(after) if s not in configuration or not targets.isdisjoint(self.tree.line(s))
+        )
+        return Macrostep(event, leaves, after, taken, asked, entered)
 
-    def available(self, leaves: Leaves, ask: Ask, unknown: Callable[[str], bool]) -> list[Availability]:
-        """Every tool that has a transition here, offered or hidden, in document order.
+    def available(
+        self, leaves: Leaves, ask: Ask, unknown: Callable[[str], bool], only: str | None = None
+    ) -> list[Availability]:
+        """Every tool that has a transition here (with `only`, in that active state), offered or hidden, in document order.
 
         Rows are read in three values: a guard for which `unknown` holds (it reads the proposal) is neither true nor
         false. The first row that surely matches decides; a row that might match before it offers the tool.
         """
         found: list[Availability] = []
         seen: set[str] = set()
-        for state in self.tree.full(leaves):
+        for state in self.tree.full(leaves) if only is None else (only,):
             for event in self._calls.get(state, ()):
                 if event not in seen:
                     seen.add(event)
@@ -137,6 +139,12 @@ class Chart:
                     return Availability(tool, Standing.OFFERED)
                 return Availability(tool, Standing.HIDDEN, row.refuse)
         return Availability(tool, Standing.HIDDEN, IMPLIED_REFUSAL)
+
+
+def _effective(taken: Sequence[Transition]) -> tuple[Transition, ...]:
+    """Of transitions of several regions that were enabled together and lead to an end, the library takes the first."""
+    ending = [t for t in taken if t.target in ENDS]
+    return tuple(ending[:1] if ending else taken)
 
 
 def _holds(row: Transition, ask: Ask, unknown: Callable[[str], bool]) -> bool | None:

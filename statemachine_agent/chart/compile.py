@@ -44,17 +44,17 @@ class CompiledMachine:
         """The machine's name."""
         return self.definition.machine
 
-    def state(self, name: str) -> State:
-        """The state of that name."""
-        return self.definition.states[name]
+    def state(self, name: str) -> State | None:
+        """The state of that name; None for an end, and for the chart's own states of being done."""
+        return self.definition.all_states.get(name)
 
     def choosing(self, leaves: Leaves) -> list[str]:
         """The active states in which the model chooses."""
-        return [s for s in leaves if isinstance(self.definition.states.get(s), ChooseState)]
+        return [s for s in leaves if isinstance(self.definition.all_states.get(s), ChooseState)]
 
     def approvals_of(self, tool: str) -> list[ApprovalState]:
         """The states that ask people about `tool`."""
-        states = self.definition.states.values()
+        states = self.definition.all_states.values()
         return [s for s in states if isinstance(s, ApprovalState) and s.approval.of == tool]
 
     def at_most(self, tool: str) -> int | None:
@@ -71,9 +71,7 @@ def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
     used = catalogue.used_tools(definition)
     transitions = transitions_of(catalogue, definition)
     digest = catalogue.definition_hash(name)
-    chart = Chart(
-        f"{name}_{digest[:16]}", list(definition.states), definition.initial, transitions, Tree.of(definition)
-    )
+    chart = Chart(f"{name}_{digest[:16]}", transitions, Tree.of(definition))
     return CompiledMachine(
         definition=definition,
         tools={tool: catalogue.tools[tool].manifest for tool in used},

@@ -6,11 +6,13 @@ Only leaves are stored; their ancestors follow from the tree. It must not know t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from statemachine_agent.chart.transitions import WORKING
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.names import ENDS
+from statemachine_agent.definition.nesting import done_of
 from statemachine_agent.errors import IllegalConfigurationError
 from statemachine_agent.text import did_you_mean
 
@@ -23,11 +25,36 @@ class Tree:
 
     children: Mapping[str, tuple[str, ...]]
     parallel: frozenset[str] = frozenset()
+    #: for each state that holds others one at a time, the one that is entered with it
+    first: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, machine: MachineDefinition, ends: Iterable[str] = ENDS) -> Tree:
-        """The tree of `machine`: the ends beside one implicit parent of all working states."""
-        return cls({"": (WORKING, *ends), WORKING: tuple(machine.states)})
+        """The tree of `machine`: the ends beside one implicit parent of all working states; what holds states can be done."""
+        nesting = machine.nesting
+        parallel = frozenset(n for n in nesting.states if nesting.is_parallel(n))
+        children = {"": (WORKING, *ends), WORKING: nesting.children[""]}
+        first = {WORKING: machine.initial}
+        for name, held in nesting.children.items():
+            if name:
+                children[name] = held if name in parallel else (*held, done_of(name))
+                if name not in parallel:
+                    first[name] = nesting.states[name].initial
+        return cls(children, parallel, first)
+
+    def entered(self, name: str = WORKING) -> Leaves:
+        """The leaves that are entered with a state."""
+        if name not in self.children:
+            return (name,)
+        into = self.children[name] if name in self.parallel else (self.first[name],)
+        return tuple(leaf for one in into for leaf in self.entered(one))
+
+    def around(self, name: str) -> Leaves:
+        """A configuration in which `name` is active; regions beside it stand at their first states."""
+        line = self.line(name)
+        beside = (r for holder in line if holder in self.parallel for r in self.children[holder] if r not in line)
+        found = {*self.entered(name), *(leaf for region in beside for leaf in self.entered(region))}
+        return tuple(s for s in self._order("") if s in found)
 
     def full(self, leaves: Leaves) -> tuple[str, ...]:
         """All active states in document order; IllegalConfigurationError where the leaves are no configuration."""
@@ -69,6 +96,17 @@ class Tree:
         if set(self.full(found)) != active:
             raise IllegalConfigurationError(f"{', '.join(sorted(active)) or 'nothing'} is no configuration")
         return found
+
+    def line(self, name: str) -> tuple[str, ...]:
+        """`name`, and the states that hold it, the nearest first."""
+        found = [name]
+        while found[-1] in self._parents:
+            found.append(self._parents[found[-1]])
+        return tuple(found)
+
+    @cached_property
+    def _parents(self) -> Mapping[str, str]:
+        return {child: parent for parent, held in self.children.items() for child in held if parent}
 
     def _order(self, parent: str) -> list[str]:
         return [s for child in self.children.get(parent, ()) for s in (child, *self._order(child))]

@@ -7,7 +7,7 @@ is always true: so the library itself says which transition it took.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,11 +33,18 @@ class Decision:
 class Library:
     """One compiled chart class; built once for a machine, used for every event of every task of it."""
 
-    def __init__(self, name: str, states: Sequence[str], initial: str, transitions: Sequence[Transition]) -> None:
-        """`name` is unique among charts: the library keeps its classes by name."""
+    def __init__(
+        self,
+        name: str,
+        children: Mapping[str, Sequence[str]],
+        parallel: Collection[str],
+        initial: Collection[str],
+        transitions: Sequence[Transition],
+    ) -> None:
+        """`children` is the tree of states by parent; `name` is unique among charts: the library keeps its classes by name."""
         self.chart = create_machine_class_from_definition(
             name,
-            states=_states(states, initial, transitions),
+            states=_states(children, parallel, initial, transitions),
             allow_event_without_transition=False,
             catch_errors_as_events=False,
         )
@@ -96,20 +103,28 @@ def _facade(transitions: Sequence[Transition]) -> Any:
     return Facade
 
 
-def _states(states: Sequence[str], initial: str, transitions: Sequence[Transition]) -> dict[str, Any]:
+def _states(
+    children: Mapping[str, Sequence[str]],
+    parallel: Collection[str],
+    initial: Collection[str],
+    transitions: Sequence[Transition],
+) -> dict[str, Any]:
     """The library's definition; it takes the mapping apart, so each call makes a fresh one."""
     by_source: dict[str, list[dict[str, Any]]] = {}
     for t in transitions:
         by_source.setdefault(t.source, []).append({"event": t.event, "target": t.target, "cond": _conditions(t)})
-    working = {
-        name: {"initial": name == initial, "transitions": by_source.get(name, [])} for name in states
-    }  # fmt: skip
     reached = {t.target for t in transitions}
-    top: dict[str, Any] = {
-        WORKING: {"initial": True, "states": working, "transitions": by_source.get(WORKING, [])},
-    }
-    top.update({end: {"final": True} for end in ENDS if end in reached})
-    return top
+
+    def state(name: str) -> dict[str, Any]:
+        made: dict[str, Any] = {"initial": name in initial, "transitions": by_source.get(name, [])}
+        if name in children:
+            made["states"] = {child: state(child) for child in children[name]}
+        if name in parallel:
+            made["parallel"] = True
+        return made
+
+    top = {WORKING: state(WORKING) | {"initial": True}}
+    return top | {end: {"final": True} for end in ENDS if end in reached}
 
 
 def _conditions(t: Transition) -> list[str]:

@@ -1,8 +1,8 @@
 """A definition's rows written out as the chart's transitions: what is not among them cannot happen.
 
 Event names are built from registered names only: `call.` `ok.` `failed.` `blocked.` `unknown.` `found.` `absent.`
-`approved.` `rejected.` `expired.` with a tool, `routed.` `then.` with a state, `elapsed.` `received.` `expired.` `exhausted.`
-with a state that waits, `exit.` with a universal exit. It must not know the library.
+`approved.` `rejected.` `expired.` with a tool, `routed.` `then.` `done.` with a state, `elapsed.` `received.` `expired.`
+`exhausted.` with a state that waits, `exit.` with a universal exit. It must not know the library.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from statemachine_agent.definition.machine import (
     CallState,
     Choice,
     ChooseState,
+    CompoundState,
     MachineDefinition,
     ReconcileState,
     RouteState,
@@ -24,6 +25,7 @@ from statemachine_agent.definition.machine import (
     WaitState,
 )
 from statemachine_agent.definition.names import CONTROLS, SETTLED
+from statemachine_agent.definition.nesting import DONE, done_of
 from statemachine_agent.definition.rows import Row
 
 #: exits that every working state has; they are not written, but they are drawn
@@ -80,15 +82,15 @@ def transitions_of(catalogue: Catalogue, machine: MachineDefinition) -> tuple[Tr
     """All transitions of `machine`, numbered, in the order of the file; universal exits of the parent come last."""
     success = (*machine.success, *([SETTLED] if _writes(catalogue, machine) else []))
     found: list[Transition] = []
-    for name, state in machine.states.items():
+    for name, state in machine.all_states.items():
         for one in _state(catalogue, name, state):
-            found += _through_success(success, one)
+            found += _through_success(success, _led(machine, one))
     found += [Transition(0, WORKING, event, target, implied=True) for event, target in EXITS.items()]
     return tuple(replace(one, index=index) for index, one in enumerate(found))
 
 
 def _writes(catalogue: Catalogue, machine: MachineDefinition) -> bool:
-    called = [catalogue.tool(state.call) for state in machine.states.values() if isinstance(state, CallState)]
+    called = [catalogue.tool(state.call) for state in machine.all_states.values() if isinstance(state, CallState)]
     return any(tool is not None and not tool.is_read for tool in called)
 
 
@@ -110,8 +112,15 @@ def _state(catalogue: Catalogue, name: str, state: State) -> Iterator[Transition
             yield from _outcomes(name, state.approval.of, state.then)
         case WaitState():
             yield from _outcomes(name, name, state.then)
-    if not isinstance(state, (ApprovalState, WaitState)):
+        case CompoundState():
+            yield from _outcomes(name, name, state.then)
+    if not isinstance(state, (ApprovalState, WaitState, CompoundState)):
         yield from (Transition(0, name, event, target, implied=True) for event, target in ACTIVE_EXITS.items())
+
+
+def _led(machine: MachineDefinition, one: Transition) -> Transition:
+    """`goto: done` leads to the state that stands for its holder being done."""
+    return replace(one, target=done_of(machine.nesting.parents[one.source])) if one.target == DONE else one
 
 
 def _choose(catalogue: Catalogue, name: str, state: ChooseState) -> Iterator[Transition]:

@@ -64,7 +64,7 @@ def _line(catalogue: Catalogue, name: str) -> str:
     definition = catalogue.machines[name].definition
     tools = len(catalogue.used_tools(definition))
     proved = f", {len(definition.properties)} properties not proved yet" if definition.properties else ""
-    return f"{name} {definition.version}: {len(definition.states)} states, {tools} tools{proved}"
+    return f"{name} {definition.version}: {len(definition.all_states)} states, {tools} tools{proved}"
 
 
 def _named(project: Project, paths: tuple[str, ...]) -> Catalogue:

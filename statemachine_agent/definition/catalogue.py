@@ -55,7 +55,7 @@ class Catalogue:
     doubtful: set[str] = field(default_factory=set)
     #: the files that define (`machine` or `tool`, name), also those that could not be read
     _files: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    _people_file: str | None = None
+    people_file: str | None = None
     #: where people were read from, to be read again when it changes; None where they were given
     people_path: Path | None = None
 
@@ -83,7 +83,7 @@ class Catalogue:
             who = None if problems else who
         catalogue = cls.build(sources[0], sources[1], who, variables)
         catalogue.people_path = people
-        catalogue._people_file = str(people) if people is not None else None
+        catalogue.people_file = str(people) if people is not None else None
         catalogue.report.add(faults)
         return catalogue
 
@@ -104,7 +104,7 @@ class Catalogue:
             found = node.validate(document, People)
             catalogue.people = None if document.faults else found
             catalogue.report.add(document.faults)
-            catalogue._people_file = people.name
+            catalogue.people_file = people.name
         for source in tools:
             catalogue._add_tool(read(source))
         for source in machines:
@@ -167,8 +167,8 @@ class Catalogue:
         if name in self.machines:
             for tool in self.used_tools(self.machines[name].definition):
                 files |= self._files.get(("tool", tool), set())
-        if self._people_file is not None:
-            files.add(self._people_file)
+        if self.people_file is not None:
+            files.add(self.people_file)
         report = Report()
         report.add(f for f in self.report.errors if f.file in files)
         if report.errors or name not in self.machines:
@@ -207,7 +207,7 @@ class Catalogue:
 def named_tools(machine: MachineDefinition) -> Mapping[str, None]:
     """The tools that the states of a machine name, each once, in the order of the file."""
     names: dict[str, None] = {}
-    for state in machine.states.values():
+    for state in machine.all_states.values():
         match state:
             case ChooseState():
                 names.update(dict.fromkeys(t for t in state.choose if t not in CONTROLS))

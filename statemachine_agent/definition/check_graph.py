@@ -13,6 +13,7 @@ from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import (
     CallState,
     ChooseState,
+    CompoundState,
     MachineDefinition,
     RouteState,
     State,
@@ -40,11 +41,19 @@ def rows_of(state: State) -> Iterator[Row]:
 
 
 def targets(machine: MachineDefinition) -> dict[str, set[str]]:
-    """For each state the states that a row leads to; ends left out."""
-    return {
-        name: {row.goto for row in rows_of(state) if row.goto and row.goto not in ENDS}
-        for name, state in machine.states.items()
-    }
+    """For each state the states that a row leads to, written out to those that hold no others; ends left out."""
+    return {name: led(machine, name, rows_of(state)) for name, state in _plain(machine).items()}
+
+
+def _plain(machine: MachineDefinition) -> dict[str, State]:
+    """The states that hold no others."""
+    return {name: state for name, state in machine.all_states.items() if not isinstance(state, CompoundState)}
+
+
+def led(machine: MachineDefinition, name: str, rows: Iterable[Row]) -> set[str]:
+    """The states that are entered where rows of `name` lead."""
+    found = {leaf for row in rows if row.goto for leaf in machine.nesting.leads(name, row.goto)}
+    return found - set(ENDS)
 
 
 def check_graph(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
@@ -53,38 +62,40 @@ def check_graph(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
     graph = targets(machine)
     faults = _reached(document, machine, graph) if _is_whole(document, machine, graph) else []
     routes = {n: {t for t in ts if _is_route(machine, t)} for n, ts in graph.items() if _is_route(machine, n)}
-    free = {name: _free_targets(catalogue, machine, name) for name in machine.states}
+    free = {name: _free_targets(catalogue, machine, name) for name in _plain(machine)}
     route_circles = circles(routes)
     for circle in route_circles:
         one = len(circle) == 1
         message = (
             f"the route {_words(circle)} leads to itself" if one else f"the routes {_words(circle)} lead in a circle"
         )
-        faults.append(document.fault(("states", min(circle)), message, "break the circle", key=True))
+        faults.append(document.fault(machine.nesting.paths[min(circle)], message, "break the circle", key=True))
     for circle in circles(free):
         if not any(circle >= of_routes for of_routes in route_circles):
             message = f"nothing bounds the circle {_words(circle)}"
-            limited = any(_is_limited(catalogue, machine, machine.states[name]) for name in circle)
+            limited = any(_is_limited(catalogue, machine, machine.all_states[name]) for name in circle)
             advice = _LEAD_OUT if limited else "give a tool or a wait in it an `at_most`, or let the model decide in it"
-            faults.append(document.fault(("states", min(circle)), message, advice, key=True))
+            faults.append(document.fault(machine.nesting.paths[min(circle)], message, advice, key=True))
     return faults
 
 
 def _is_whole(document: Document, machine: MachineDefinition, graph: dict[str, set[str]]) -> bool:
     """True where every state could be read and every target exists: else a path may be there that is not seen."""
     unread = document.incomplete(("states",)) or document.incomplete(("initial",))
-    unread = unread or not machine.states.keys().isdisjoint(ENDS)  # a target could mean either
-    return not unread and machine.initial in graph and all(ts <= graph.keys() for ts in graph.values())
+    unread = unread or not machine.all_states.keys().isdisjoint(ENDS)  # a target could mean either
+    first = machine.nesting.entered(machine.initial)
+    return not unread and set(first) <= graph.keys() and all(ts <= graph.keys() for ts in graph.values())
 
 
 def _reached(document: Document, machine: MachineDefinition, graph: dict[str, set[str]]) -> list[Fault]:
     faults = []
-    reached = _reach(graph, machine.initial)
-    for name in machine.states:
+    reached = _reach(graph, machine.nesting.entered(machine.initial))
+    for name in graph:
         if name not in reached:
             message = f"nothing leads to `{name}`"
-            faults.append(document.fault(("states", name), message, "lead to it, or remove it", key=True))
-    if not any(row.goto == "SUCCEEDED" for name in reached for row in rows_of(machine.states[name])):
+            path = machine.nesting.paths[name]
+            faults.append(document.fault(path, message, "lead to it, or remove it", key=True))
+    if not any(row.goto == "SUCCEEDED" for state in machine.all_states.values() for row in rows_of(state)):
         message = "no path leads to SUCCEEDED"
         advice = "let a row `goto: SUCCEEDED`"
         faults.append(document.fault(("states",), message, advice, key=True, level=Level.WARNING))
@@ -92,7 +103,7 @@ def _reached(document: Document, machine: MachineDefinition, graph: dict[str, se
 
 
 def _is_route(machine: MachineDefinition, name: str) -> bool:
-    return isinstance(machine.states.get(name), RouteState)
+    return isinstance(machine.all_states.get(name), RouteState)
 
 
 #: outcomes of a call with `at_most` that may come without a call: an answer of the ledger, and what keeps it from being made
@@ -119,7 +130,7 @@ def _is_limited(catalogue: Catalogue, machine: MachineDefinition, state: State) 
 
 def _free_targets(catalogue: Catalogue, machine: MachineDefinition, name: str) -> set[str]:
     """The states to which a row leads that spends nothing of which there is only so much: a step, a call, an entry of a wait."""
-    state = machine.states[name]
+    state = machine.all_states[name]
     tool = catalogue.tool(state.call) if isinstance(state, CallState) else None
     rows: Iterable[Row]
     match state:
@@ -132,11 +143,11 @@ def _free_targets(catalogue: Catalogue, machine: MachineDefinition, name: str) -
             rows = [row for outcome, targets in state.then.items() if outcome in free for row in targets]
         case _:
             rows = rows_of(state)
-    return {row.goto for row in rows if row.goto and row.goto not in ENDS}
+    return led(machine, name, rows)
 
 
-def _reach(graph: dict[str, set[str]], start: str) -> set[str]:
-    reached, waiting = set(), [start]
+def _reach(graph: dict[str, set[str]], start: Iterable[str]) -> set[str]:
+    reached, waiting = set(), [*start]
     while waiting:
         name = waiting.pop()
         if name in graph and name not in reached:

@@ -65,9 +65,13 @@ class _Machine(RowCheck):
         self._names()
         self._guards()
         self._signals()
-        for name, state in self.machine.states.items():
-            self._state(("states", name), state)
+        nesting = self.machine.nesting
+        for name, state in self.machine.all_states.items():
+            self._state(nesting.paths[name], name, state)
         self.target(("initial",), self.machine.initial, ends=False)
+        if self.machine.initial in nesting.parents:
+            outer = [*nesting.above(self.machine.initial)][-1]
+            self.fault(("initial",), f"`{self.machine.initial}` lies in another state", f"write `{outer}`")
         for tool in self.machine.at_most:
             self.tool(("at_most", tool), tool, key=True)
         self._unused()
@@ -77,12 +81,12 @@ class _Machine(RowCheck):
         another = "choose another name"
         if is_reserved(self.machine.machine):
             self.fault(("machine",), f"`{self.machine.machine}` is a word of the language", another)
-        for name in self.machine.states:
+        for name, path in self.machine.nesting.paths.items():
             if name in ENDS:
                 advice = "it is there already; go to it, and give a state of your own another name"
-                self.fault(("states", name), f"`{name}` is a built-in end", advice, key=True)
+                self.fault(path, f"`{name}` is a built-in end", advice, key=True)
             elif is_reserved(name):
-                self.fault(("states", name), f"`{name}` is a word of the language", another, key=True)
+                self.fault(path, f"`{name}` is a word of the language", another, key=True)
         for name in self.machine.guards:
             if is_reserved(name):
                 self.fault(("guards", name), f"`{name}` is a word of the language", another, key=True)
@@ -112,7 +116,7 @@ class _Machine(RowCheck):
 
     # ------------------------------------------------------------ states, by their verb
 
-    def _state(self, path: Path_, state: State) -> None:
+    def _state(self, path: Path_, name: str, state: State) -> None:
         match state:
             case ChooseState():
                 self._choose(path, state)
@@ -121,7 +125,7 @@ class _Machine(RowCheck):
             case CallState():
                 self._call(path, state)
             case ReconcileState():
-                self._reconcile(path, state)
+                self._reconcile(path, name, state)
             case ApprovalState():
                 self._approval(path, state)
             case WaitState():
@@ -168,7 +172,7 @@ class _Machine(RowCheck):
     def _control(self, path: Path_, control: str, choice: Choice) -> None:
         if choice.pinned:
             self.fault((*path, "with"), f"`{control}` has no arguments to pin", "remove `with`", key=True)
-        asking = {n for n, s in self.machine.states.items() if isinstance(s, WaitState) and s.wait.signal}
+        asking = {n for n, s in self.machine.all_states.items() if isinstance(s, WaitState) and s.wait.signal}
         leads = _LEADS.get(control)
         if leads is None:
             self.fault(path, f"`{control}` is offered with the tool it asks for", "remove it", key=True)
@@ -177,7 +181,7 @@ class _Machine(RowCheck):
         self.rows(rows, choice.rows, kinds=frozenset({"goto", "refuse"}), total=False)
         ends, where = leads
         for row in choice.rows:
-            known = row.goto in self.machine.states or row.goto in ENDS
+            known = row.goto in self.machine.all_states or row.goto in ENDS
             if known and row.goto not in ends and not (control == "ask_user" and row.goto in asking):
                 self.fault(path, f"`{control}` goes to {where} only", f"write {where}", key=True)
 
@@ -215,7 +219,7 @@ class _Machine(RowCheck):
     def _unknown(self, path: Path_, state: CallState, tool: ToolManifest) -> None:
         for index, row in enumerate(state.then.get("unknown", ())):
             here: Path_ = (*path, "then", "unknown", index, "goto")
-            target = self.machine.states.get(row.goto or "")
+            target = self.machine.all_states.get(row.goto or "")
             if target is None and row.goto not in ENDS:
                 continue  # there is no such state, and that is said elsewhere
             if tool.can_be_looked_up and not (isinstance(target, ReconcileState) and target.reconcile == tool.tool):
@@ -225,7 +229,7 @@ class _Machine(RowCheck):
                 message = f"`{tool.tool}` cannot be looked up, so `unknown` goes to an end"
                 self.fault(here, message, "write an end; a person settles it with `sma resolve`")
 
-    def _reconcile(self, path: Path_, state: ReconcileState) -> None:
+    def _reconcile(self, path: Path_, name: str, state: ReconcileState) -> None:
         tool = self.tool((*path, "reconcile"), state.reconcile)
         if tool is not None and tool.is_read:
             self.fault((*path, "reconcile"), f"`{tool.tool}` is a read; there is nothing to look up", "name a write")
@@ -235,8 +239,8 @@ class _Machine(RowCheck):
         self.outcomes((*path, "then"), state.then, ("found", "absent", "failed"), "a reconciliation has three outcomes")
         for outcome in ("found", "failed"):
             for index, row in enumerate(state.then.get(outcome, ())):
-                target = self.machine.states.get(row.goto or "")
-                if isinstance(target, CallState) and target.call == state.reconcile:
+                entered = [self.machine.all_states.get(n) for n in self.machine.nesting.leads(name, row.goto or "")]
+                if any(isinstance(target, CallState) and target.call == state.reconcile for target in entered):
                     message = f"only `absent` may lead back to `{row.goto}`"
                     advice = "go elsewhere: the effect may have happened"
                     self.fault((*path, "then", outcome, index, "goto"), message, advice)
@@ -277,7 +281,7 @@ class _Machine(RowCheck):
             if self.catalogue.knows_tool(name):
                 message = f"`{name}` is a tool too, and `evidence.{name}` could be either"
                 self.fault(here, message, "choose another name", key=True)
-            if name not in {s.wait.signal for s in self.machine.states.values() if isinstance(s, WaitState)}:
+            if name not in {s.wait.signal for s in self.machine.all_states.values() if isinstance(s, WaitState)}:
                 self.fault(
                     here, f"no state waits for `{name}`", "wait for it, or remove it", key=True, level=Level.WARNING
                 )

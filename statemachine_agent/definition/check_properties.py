@@ -78,7 +78,7 @@ class _Properties(RowCheck):
     @cached_property
     def _tools(self) -> dict[str, set[str]]:
         """What is done with which tools."""
-        states = self.machine.states.values()
+        states = self.machine.all_states.values()
         offered = {tool for state in states if isinstance(state, ChooseState) for tool in state.choose}
         reads = {name for name in offered if (tool := self.catalogue.tool(name)) and tool.is_read}
         return {

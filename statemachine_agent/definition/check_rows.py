@@ -13,6 +13,7 @@ from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.names import ENDS, RULING_GUARDS
+from statemachine_agent.definition.nesting import DONE
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.text import did_you_mean
 
@@ -35,7 +36,7 @@ class RowCheck:
         self.used_guards: set[str] = set(self.machine.success)
         self._proposable = {
             tool
-            for state in self.machine.states.values()
+            for state in self.machine.all_states.values()
             if isinstance(state, ChooseState)
             for tool, choice in state.choose.items()
             if any(row.goto for row in choice.rows)
@@ -65,7 +66,9 @@ class RowCheck:
 
     def target(self, path: Path_, name: str, *, ends: bool = True) -> None:
         """`name` is a state, or with `ends` one of the built-in ends."""
-        known = [*self.machine.states, *(ENDS if ends else ())]
+        known = [*self.machine.all_states, *(ENDS if ends else ())]
+        if ends and name == DONE:
+            return  # whether it ends anything is the nesting's matter
         if name not in known and not self._lost(("states",), name):
             self.fault(path, f"there is no state `{name}`", did_you_mean(name, known))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from statemachine_agent.definition.check_graph import check_graph
 from statemachine_agent.definition.check_machine import check_machine
+from statemachine_agent.definition.check_nesting import check_nesting
 from statemachine_agent.definition.check_properties import check_properties
 from statemachine_agent.definition.check_tool import check_tool
 
@@ -24,6 +25,7 @@ def crosscheck(catalogue: Catalogue) -> list[Fault]:
         faults += check_tool(catalogue, tool)
     for machine in catalogue.machines.values():
         faults += check_machine(catalogue, machine)
+        faults += check_nesting(catalogue, machine)
         faults += check_graph(catalogue, machine)
         faults += check_properties(catalogue, machine)
     return faults

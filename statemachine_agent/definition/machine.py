@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, StrictInt, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictInt, Tag, model_validator
 
 from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.nesting import Nesting
 from statemachine_agent.definition.node import (
     Cel,
     Count,
@@ -238,7 +240,7 @@ class WaitState(Node):
 
 
 VERBS = ("choose", "route", "call", "reconcile", "approval", "wait", "machine", "states")
-_LATER = ("machine", "states")
+_LATER = ("machine",)
 
 
 def _state(value: Any) -> Any:
@@ -266,7 +268,21 @@ def _verb(value: Any) -> str | None:
     return next((f"{v} state" for v in VERBS if v in value), None) if isinstance(value, dict) else None
 
 
-State = ChooseState | RouteState | CallState | ReconcileState | ApprovalState | WaitState
+class CompoundState(Node):
+    """States within a state: one of them at a time, or all at once as regions."""
+
+    kind: ClassVar[str] = "states"
+    #: the states that it holds; their names are unique in the whole machine
+    states: Annotated[Mapping[Upper, StateNode], Field(min_length=1)]
+    #: the first of them; not with `parallel`
+    initial: Upper | None = None
+    #: all of them go on side by side; each is a state of states itself
+    parallel: StrictBool = False
+    #: where to when one of its states leads to `done`, with `parallel` when all of them did; a region has none
+    then: Annotated[Mapping[Literal["done"], Targets], NOT_A_TARGET] = Field(default_factory=dict)
+
+
+State = ChooseState | RouteState | CallState | ReconcileState | ApprovalState | WaitState | CompoundState
 
 StateNode = Annotated[
     Annotated[ChooseState, Tag("choose state")]
@@ -274,7 +290,8 @@ StateNode = Annotated[
     | Annotated[CallState, Tag("call state")]
     | Annotated[ReconcileState, Tag("reconcile state")]
     | Annotated[ApprovalState, Tag("approval state")]
-    | Annotated[WaitState, Tag("wait state")],
+    | Annotated[WaitState, Tag("wait state")]
+    | Annotated[CompoundState, Tag("states state")],
     Discriminator(_verb),
     BeforeValidator(_state),
 ]
@@ -322,3 +339,16 @@ class MachineDefinition(Node):
     initial: Upper
     #: name to state; a state is of the kind of its one verb
     states: Annotated[Mapping[Upper, StateNode], Field(min_length=1)]
+
+    @cached_property
+    def nesting(self) -> Nesting:
+        """Which states hold which."""
+        return Nesting.of(self.states)
+
+    @property
+    def all_states(self) -> Mapping[str, State]:
+        """Every state by its name, also those that lie in others; what holds stands before what it holds."""
+        return self.nesting.states
+
+
+CompoundState.model_rebuild()

@@ -12,6 +12,7 @@ UPPER = re.compile(r"[A-Z][A-Z0-9_]{0,62}")
 
 LOWER_PATTERN = rf"^{LOWER.pattern}$"
 UPPER_PATTERN = rf"^{UPPER.pattern}$"
+TARGET_PATTERN = rf"^(done|{UPPER.pattern})$"
 
 #: the built-in ends; each is entered with a reason code
 ENDS = ("SUCCEEDED", "NEEDS_INPUT", "DENIED", "BUDGET_EXHAUSTED", "NO_PROGRESS", "FAILED", "CANCELLED")

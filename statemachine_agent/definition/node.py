@@ -29,7 +29,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.names import LOWER_PATTERN, UPPER_PATTERN
+from statemachine_agent.definition.names import LOWER_PATTERN, TARGET_PATTERN, UPPER_PATTERN
 from statemachine_agent.definition.sentences import explain, shown
 from statemachine_agent.text import did_you_mean, nearest, shorten
 
@@ -90,6 +90,8 @@ def in_schema(**keywords: Any) -> Any:
 
 Lower = Annotated[str, StringConstraints(strict=True, pattern=LOWER_PATTERN)]
 Upper = Annotated[str, StringConstraints(strict=True, pattern=UPPER_PATTERN)]
+#: where a row leads
+Target = Annotated[str, StringConstraints(strict=True, pattern=TARGET_PATTERN)]
 Text = Annotated[str, StringConstraints(strict=True, min_length=1)]
 MOST = 2**31 - 1  # of whatever is counted: it fits into a column of any database, and nobody means more
 Count = Annotated[StrictInt, Field(ge=1, le=MOST)]

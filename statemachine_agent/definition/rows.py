@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from statemachine_agent.definition.node import Lower, NameOrNames, Node, Text, Upper, as_list, complaint, in_schema
+from statemachine_agent.definition.node import Lower, NameOrNames, Node, Target, Text, as_list, complaint, in_schema
 from statemachine_agent.definition.sentences import shown
 
 GuardNames = Annotated[
@@ -31,8 +31,8 @@ class Row(Node):
     when: GuardNames | None = None
     #: taken unless all of these guards hold: one name, or a list
     unless: GuardNames | None = None
-    #: a state, or one of the built-in ends
-    goto: Upper | None = None
+    #: a state, one of the built-in ends, or `done` where the state lies in another
+    goto: Target | None = None
     #: accept, and stay in this state
     stay: Annotated[Literal[True], BeforeValidator(_true)] | None = None
     #: stay, and give the model this constant text
@@ -76,7 +76,7 @@ def _rows(value: Any) -> Any:
 
 _LISTED = Annotated[list[Row], Field(min_length=1)]
 #: a target, `stay`, or a list of rows
-WrittenRows = Literal["stay"] | Upper | _LISTED
+WrittenRows = Literal["stay"] | Target | _LISTED
 _LEADING = Annotated[_LISTED, in_schema(allOf=[{"items": {"required": ["goto"]}}])]
 
 Rows = Annotated[
@@ -89,5 +89,5 @@ Rows = Annotated[
 Targets = Annotated[
     tuple[Row, ...],
     Field(min_length=1),
-    BeforeValidator(_rows, json_schema_input_type=Upper | _LEADING),
+    BeforeValidator(_rows, json_schema_input_type=Target | _LEADING),
 ]

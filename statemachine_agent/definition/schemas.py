@@ -316,6 +316,13 @@ _RULES: Mapping[str, Callable[[Schema], None]] = {
         {"dependentRequired": {"signal": ["expires"], "expires": ["signal"]}},
     ),
     "WaitState": _wait,
+    "CompoundState": _with(
+        {
+            "if": _has("parallel", {"const": True}),
+            "then": {"properties": {"initial": _ABSENT}},
+            "else": _has("initial"),
+        },
+    ),
     "MachineDefinition": _machine,
     "Property": _property,
     "Binding": _with({"oneOf": [_has("http"), _has("python")]}),

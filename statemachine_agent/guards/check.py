@@ -49,11 +49,11 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
         if faults and name not in told:  # in another place it would mostly be the same again
             told.add(name)
             yield from (_place_advice(catalogue, fault, name, call) for fault in faults)
-    times = {n: s.wait.until for n, s in file.definition.states.items() if isinstance(s, WaitState) and s.wait.until}
+    times = {n: s.wait.until for n, s in file.definition.all_states.items() if isinstance(s, WaitState) and s.wait.until}
     environment = types.environment(contexts.machine_roots(catalogue, file.definition)) if times else None
     for name, text in times.items():
         assert environment is not None  # noqa: S101  made where there are any
-        path: Path_ = ("states", name, "wait", "until")
+        path: Path_ = (*file.definition.nesting.paths[name], "wait", "until")
         found, faults = check_text(file.document, path, text, environment, boolean=False)
         yield from faults
         if found is not None and not (found.compiled.is_time or found.compiled.is_anything):
@@ -102,7 +102,7 @@ def guard_places(catalogue: Catalogue, machine: MachineDefinition) -> dict[str, 
     used: dict[str | None, dict[str, None]] = {}
     for row, call in _rows(catalogue, machine):
         used.setdefault(call, {}).update(dict.fromkeys((*(row.when or ()), *(row.unless or ()))))
-    offers_finish = any(isinstance(s, ChooseState) and "finish" in s.choose for s in machine.states.values())
+    offers_finish = any(isinstance(s, ChooseState) and "finish" in s.choose for s in machine.all_states.values())
     for call in (None, "finish") if offers_finish else (None,):
         used.setdefault(call, {}).update(dict.fromkeys(machine.success))
     places: dict[str, set[str | None]] = {}
@@ -118,7 +118,7 @@ def guard_places(catalogue: Catalogue, machine: MachineDefinition) -> dict[str, 
 
 def _rows(catalogue: Catalogue, machine: MachineDefinition) -> Iterator[tuple[Row, str | None]]:
     """Every row, with the tool whose call it may read."""
-    for state in machine.states.values():
+    for state in machine.all_states.values():
         if isinstance(state, ChooseState):
             for tool, choice in state.choose.items():
                 yield from ((row, call) for row in choice.rows for call in _judged(catalogue, tool, row))

@@ -65,7 +65,7 @@ def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | 
         "effects": _objects({"tool": tool, "key": _TEXT, "status": status}),
         "approval": {"id": _TEXT, "tool": _TEXT, "status": _TEXT, "expires_at": _TEXT},
         "usage": _USAGE,
-        "visits": dict.fromkeys(machine.states, _WHOLE),
+        "visits": dict.fromkeys(machine.all_states, _WHOLE),
         "now": NOW,
     }
     if call is None:

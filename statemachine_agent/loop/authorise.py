@@ -93,7 +93,7 @@ def _covered(checked: CheckedCall, ruling: Ruling) -> AuthorisedCall:
 
 def _needed(machine: CompiledMachine, ruling: Ruling, state: str) -> tuple[str, ...]:
     """The roles that rules and machine ask for now, whatever the stored request says."""
-    definition = machine.definition.states.get(state)
+    definition = machine.definition.all_states.get(state)
     asked = definition.approval.by or () if isinstance(definition, ApprovalState) else ()
     return united([ruling.by if isinstance(ruling, RequireApproval) else (), asked])
 

@@ -14,8 +14,10 @@ from decimal import Decimal
 from typing import Any
 
 from statemachine_agent.chart.chart import Macrostep
+from statemachine_agent.chart.transitions import WORKING
 from statemachine_agent.definition.machine import ApprovalState, RouteState, Wait, WaitState
 from statemachine_agent.definition.names import ENDS
+from statemachine_agent.definition.nesting import done_of
 from statemachine_agent.errors import GuardError, IllegalTransitionError
 from statemachine_agent.guards.evaluate import value
 from statemachine_agent.ids import new_id
@@ -192,7 +194,11 @@ class Draft:
                 self._left(state, step.event)
         written = next((t.reason for t in step.taken if t.reason), None)
         why = written or reason or self._outcome_name(step.event)
-        return [one for state in step.entered for one in self._entered(state, why)]
+        return [
+            one
+            for state in step.entered
+            for one in self._entered(state, (written or "completed") if state == "SUCCEEDED" else why)
+        ]
 
     @staticmethod
     def _outcome_name(event: str) -> str:
@@ -202,9 +208,10 @@ class Draft:
 
     def begin(self) -> None:
         """Enter the machine's first state."""
-        initial = self.context.machine.chart.initial
-        self.set_head(configuration=initial)
-        self.surely(lambda: self._settle(one for state in initial for one in self._entered(state, "start")))
+        chart = self.context.machine.chart
+        self.set_head(configuration=chart.initial)
+        first = [s for s in chart.tree.full(chart.initial) if s != WORKING]
+        self.surely(lambda: self._settle(one for state in first for one in self._entered(state, "start")))
 
     def _left(self, state: str, event: str) -> None:
         timers = tuple(t for t in self.checkpoint.timers if t.state != state)
@@ -225,21 +232,33 @@ class Draft:
         if state in ENDS:
             self._ended(state, reason)
             return []
+        definition = self.context.machine.state(state)
+        if definition is None:
+            return self._done(state)
         self.set_head(visits={**self.head.visits, state: self.head.visits.get(state, 0) + 1})
-        match self.context.machine.state(state):
+        match definition:
             case RouteState():
                 return [(f"routed.{state}", self._denial() or reason)]
-            case ApprovalState() as definition:
+            case ApprovalState():
                 self._request(state, definition)
-            case WaitState() as definition:
+            case WaitState():
                 return self._wait(state, definition)
             case _:
                 pass
         return []
 
+    def _done(self, state: str) -> list[_Followup]:
+        """A holder of states came to its end; of regions, the last one that did lets the others' holder be done too."""
+        nesting = self.context.machine.definition.nesting
+        (holder,) = (name for name in nesting.states if done_of(name) == state)
+        if nesting.is_region(holder):
+            regions = (holder, *nesting.siblings(holder))
+            if not all(done_of(region) in self.head.configuration for region in regions):
+                return []
+            holder = nesting.parents[holder]
+        return [(f"done.{holder}", "done")]
+
     def _ended(self, end: str, reason: str) -> None:
-        if end == "SUCCEEDED" and reason in ("ok", "found", "finish"):
-            reason = "completed"
         self.drop_proposal(EffectStatus.ABANDONED, reason)
         for effect in self.checkpoint.effects:
             if effect.status.is_pending:
@@ -312,7 +331,8 @@ class Draft:
     def _set_status(self) -> None:
         """The status follows from the configuration."""
         leaves = self.head.configuration
-        kinds = {type(self.context.machine.state(s)) for s in leaves if s not in ENDS}
+        states = (self.context.machine.state(s) for s in leaves)
+        kinds = {type(state) for state in states if state is not None}
         if len(leaves) == 1 and leaves[0] in ENDS:
             self.set_head(status=Status(leaves[0]))
         elif kinds <= {ApprovalState, WaitState}:

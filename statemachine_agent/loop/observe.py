@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from statemachine_agent.chart.chart import Availability, Standing
 from statemachine_agent.definition.machine import CallState, ChooseState, ReconcileState
-from statemachine_agent.definition.names import CONTROLS, ENDS
+from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.loop.budget import calls_left
 from statemachine_agent.loop.context import Context
 from statemachine_agent.loop.phases import Observation, expect
@@ -20,16 +20,20 @@ def observe(context: Context, checkpoint: Checkpoint) -> Observation:
     expect(checkpoint, Checkpoint, "observe")
     leaves = checkpoint.head.configuration
     context.machine.chart.tree.full(leaves)  # a stored configuration that is none ends here
-    state = next(s for s in leaves if s not in ENDS and _works(context, s))
+    state = _next(context, checkpoint)
     if not isinstance(context.machine.state(state), ChooseState):
         return Observation(context, checkpoint, state)
     asked = answers(context, checkpoint)
-    found = context.machine.chart.available(leaves, asked, context.machine.call_guards.__contains__)
+    found = context.machine.chart.available(leaves, asked, context.machine.call_guards.__contains__, state)
     return Observation(context, checkpoint, state, tuple(_within_limit(context, checkpoint, a) for a in found))
 
 
-def _works(context: Context, state: str) -> bool:
-    return isinstance(context.machine.state(state), (ChooseState, CallState, ReconcileState))
+def _next(context: Context, checkpoint: Checkpoint) -> str:
+    """Of the active states the one whose turn it is: what needs no model goes first, those that choose take turns."""
+    leaves = checkpoint.head.configuration
+    called = [s for s in leaves if isinstance(context.machine.state(s), (CallState, ReconcileState))]
+    choosing = context.machine.choosing(leaves)
+    return called[0] if called else choosing[checkpoint.head.steps % len(choosing)]
 
 
 def _within_limit(context: Context, checkpoint: Checkpoint, found: Availability) -> Availability:

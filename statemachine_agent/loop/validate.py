@@ -188,7 +188,7 @@ def _still_accepted(checked: CheckedCall) -> CheckedCall:
         return _blocked(checked, "action_changed", "the stored proposal is not the one that was accepted")
     machine = observation.context.machine
     asked = answers(observation.context, observation.checkpoint, {"tool": action.tool, "args": action.args})
-    move = machine.chart.fire((pending["state"],), f"call.{action.tool}", asked)
+    move = machine.chart.fire(machine.chart.tree.around(pending["state"]), f"call.{action.tool}", asked)
     if [t.index for t in move.taken] != [pending["row"]]:
         text = move.refusal or "another row than the one that accepted it holds now"
         return _blocked(checked, "stale_proposal", text)

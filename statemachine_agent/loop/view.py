@@ -43,7 +43,7 @@ def data_of(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | 
             "active_seconds": head.usage.active_ms / 1000,
             "cost_usd": float(head.usage.cost_usd),
         },
-        "visits": {name: head.visits.get(name, 0) for name in context.machine.definition.states},
+        "visits": {name: head.visits.get(name, 0) for name in context.machine.definition.all_states},
         "now": context.environment.now(),
     }
     if call is not None:
