@@ -281,3 +281,49 @@ def test_calls_are_counted_by_tool_and_in_all(tmp_path: Path) -> None:
     assert [(e.tool, e.purpose) for e in end.evidence] == [
         ("look", "step"), ("look", "precondition"), ("find", "reconcile"), ("act", "reconcile"),
     ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- sending again, confirming, asking
+
+
+REPLAYED = ACT[: ACT.index("  reconcile:")] + "  replay: true\n" + ACT[ACT.index("approval:") :]
+
+
+@pytest.mark.parametrize(
+    ("again", "said"),
+    [
+        (LOST, "the replay was not answered: the line went dead"),
+        (RefusedByServiceError("no such thing", reason="gone"), "the replay was not answered: no such thing"),
+        (NotSentError("no route", reason="unavailable"), "the replay was not answered: no route"),
+    ],
+    ids=["lost", "refused", "not sent"],
+)
+def test_a_replay_that_is_not_answered_stays_in_doubt(tmp_path: Path, again: Exception, said: str) -> None:
+    """Even a no to the second request says nothing of the first: the effect stays open, with two attempts on record."""
+
+    async def body(here: World) -> tuple[Checkpoint, list[Any]]:
+        end = await here.run()
+        rows = [r for r in await here.rows(end, "call") if r["tool"] == "act"]
+        return end, [(r["purpose"], r["effect_key"]) for r in rows]
+
+    end, rows = play(tmp_path, body, LOOK_STEP, act_step(), act=[LOST, again], texts=(LOOK, REPLAYED, FIND))
+    assert (ending(end), end.head.output) == (("FAILED", "in_doubt"), said)
+    assert [e.status for e in end.effects] == ["unknown"]
+    assert rows == [("call", "act:box:10"), ("reconcile", "act:box:10")]
+
+
+def test_only_what_was_executed_is_verified(tmp_path: Path) -> None:
+    """A row that confirms an effect of which nobody knows whether it happened confirms nothing."""
+    machine = swap(
+        MACHINE,
+        ("absent: ACTING, failed: FAILED}", "absent: ACTING, failed: READING}"),
+        ("then: {ok: SUCCEEDED", "then: {ok: READING"),
+    )
+    row = "{goto: FAILED, reason: seen, confirms: act}"
+    machine += f"  READING: {{call: look, with: {{thing: input.thing}}, then: {{ok: [{row}], failed: FAILED}}}}\n"
+    for name, act, status in (("a", [DONE], "verified"), ("b", [LOST], "unknown")):
+        (tmp_path / name).mkdir()
+        end = play(
+            tmp_path / name, to_its_end, LOOK_STEP, act_step(), machine=machine, act=act, find=[{"items": [DONE, DONE]}]
+        )
+        assert (ending(end), [e.status for e in end.effects]) == (("FAILED", "seen"), [status])
