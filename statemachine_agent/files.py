@@ -15,7 +15,8 @@ from pathlib import Path
 from statemachine_agent.errors import UsageError
 
 MAX_ENTRIES = 20_000
-_ABSENT = "is not there"
+#: what `look` says where nothing stands
+ABSENT = "is not there"
 
 
 class Kind(Enum):
@@ -41,7 +42,7 @@ def look(path: Path) -> tuple[Kind, str]:
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return Kind.NOTHING, _ABSENT
+        return Kind.NOTHING, ABSENT
     except (OSError, ValueError) as problem:
         return Kind.NOTHING, f"cannot be read: {why(problem)}"
     if stat.S_ISREG(mode):
@@ -54,7 +55,7 @@ def look(path: Path) -> tuple[Kind, str]:
 
 def is_absent(path: Path) -> bool:
     """True where nothing stands at `path`; what cannot be reached may be there."""
-    return look(path) == (Kind.NOTHING, _ABSENT)
+    return look(path) == (Kind.NOTHING, ABSENT)
 
 
 def why(problem: OSError | ValueError) -> str:

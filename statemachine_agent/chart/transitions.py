@@ -114,7 +114,9 @@ def _state(catalogue: Catalogue, name: str, state: State) -> Iterator[Transition
             yield from _outcomes(name, name, state.then)
         case CompoundState():
             yield from _outcomes(name, name, state.then)
-    if not isinstance(state, (ApprovalState, WaitState, CompoundState)):
+    if isinstance(state, ApprovalState):  # what the policy denies is no question to anybody
+        yield Transition(0, name, "exit.denied", ACTIVE_EXITS["exit.denied"], implied=True)
+    elif not isinstance(state, (WaitState, CompoundState)):
         yield from (Transition(0, name, event, target, implied=True) for event, target in ACTIVE_EXITS.items())
 
 

@@ -37,9 +37,9 @@ class Again:
             words += ["--db", shlex.quote(self.db)]
         return " ".join(words)
 
-    def answered(self, command: str, request: str) -> str:
-        """A line by which somebody answers a request."""
-        return self(command, request, *(["--as", "WHO"] if self.names_people else []))
+    def answered(self, command: str, *arguments: str) -> str:
+        """A line by which somebody answers."""
+        return self(command, *arguments, *(["--as", "WHO"] if self.names_people else []))
 
 
 def program() -> str:

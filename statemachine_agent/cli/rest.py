@@ -72,13 +72,18 @@ def show_rest(
         if kind == "elapsed":
             say(f"waits    until {timer.due_at.isoformat()}, then: {again('resume', task.id)}")
         elif state in head.configuration:
-            say(f"waits    for a signal in {state}, until {timer.due_at.isoformat()}; a conversation goes on with:")
-            say(again("talk", task.id), indent=11)
+            say(f"waits    in {state} for somebody outside, until {timer.due_at.isoformat()}; for a reply:")
+            say(again.answered("talk", task.id), indent=11)
     if head.status is Status.NEEDS_INPUT:
         say("next     start a new task with the answer")
     for effect in checkpoint.open_effects:
+        if not head.status.is_end:
+            say(f"open     {effect.key} may have happened; the machine finds out itself:")
+            say(again("resume", task.id), indent=11)
+            continue
         say(f"open     {effect.key} may have happened; look at the service, then:")
-        say(again("resolve", task.id, shlex.quote(effect.key), "--found JSON | --absent", "--why TEXT"), indent=11)
+        answer = (task.id, shlex.quote(effect.key), "--found JSON | --absent", "--why TEXT")
+        say(again.answered("resolve", *answer), indent=11)
 
 
 def _show_request(checkpoint: Checkpoint, approval: Approval, again: Again, now: datetime | None) -> None:

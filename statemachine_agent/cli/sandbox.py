@@ -53,12 +53,18 @@ def sandbox(
       garbage           do the work, answer with what is no JSON
       huge              do the work, answer with two megabytes too much
     """  # noqa: D301  click wants the character
-    from statemachine_agent.sandbox import DEFAULT_PORTS, PortInUse, Sandbox, ServiceNotStarted, control, forget
+    from statemachine_agent.sandbox import (
+        DEFAULT_PORTS,
+        FolderInUse,
+        PortInUse,
+        Sandbox,
+        ServiceNotStarted,
+        control,
+        forget,
+    )
 
     project = project_of(context)
     place = Path(folder) if folder else project.path(project.settings.sandbox)
-    if fresh:
-        forget(place)
     wanted = [_fault(f) for f in faults]
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -67,6 +73,8 @@ def sandbox(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     try:
+        if fresh:
+            forget(place)
         ports = DEFAULT_PORTS if port is None else {name: port + n for n, name in enumerate(DEFAULT_PORTS)}
         with Sandbox(place, ports) as services:
             for service, mode, seconds, kind in wanted:
@@ -80,6 +88,9 @@ def sandbox(
     except PortInUse as problem:
         hint = f"stop what uses it (another `sma sandbox`?); {problem.service} needs it"
         raise SandboxError(f"port {problem.port} is in use", hint=hint) from None
+    except FolderInUse:
+        hint = "stop that one, or name another folder with --dir"
+        raise SandboxError(f"another sandbox keeps its files in {place}", hint=hint) from None
     except ServiceNotStarted as problem:
         raise SandboxError(str(problem), hint="name another folder with --dir") from None
     except control.ControlError as problem:

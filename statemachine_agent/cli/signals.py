@@ -117,7 +117,7 @@ def _object(text: str) -> Mapping[str, Any]:
 @db_option
 @click.pass_context
 def talk(context: click.Context, task: str, claim: str | None, db: str | None) -> int:
-    """Run TASK on, show what it asks, and send each line that is typed as its `reply`; an empty input leaves it waiting."""
+    """Run TASK on, show what it asks, and send each typed line as its `reply`; Ctrl-D leaves it waiting."""
     project = project_of(context)
     again = Again.of(context, db, identity=project.settings.identity)
 
@@ -149,20 +149,22 @@ def _awaits_reply(checkpoint: Checkpoint) -> bool:
 
 
 def _line() -> str:
-    """One line that is typed; empty at the end of the input."""
+    """The next line with something in it; empty at the end of the input."""
     if sys.stdin is None:
         return ""
-    if sys.stdin.isatty():
-        print("you      ", end="", file=sys.stderr, flush=True)  # noqa: T201  a prompt, which is no output
-    try:
-        line = sys.stdin.readline(_LONGEST)
-    except UnicodeDecodeError:
-        raise UsageError("what was typed is no text", hint="check the encoding of the terminal") from None
-    if len(line) == _LONGEST:
-        raise UsageError(f"what was typed has no end within {_LONGEST:,} characters", hint="type one line an answer")
-    text = line.rstrip("\r\n")
-    if line and not text:
-        return " "
-    if text and not sys.stdin.isatty():
-        say(f"you      {text}")
-    return text
+    while True:
+        if sys.stdin.isatty():
+            print("you      ", end="", file=sys.stderr, flush=True)  # noqa: T201  a prompt, which is no output
+        try:
+            line = sys.stdin.readline(_LONGEST)
+        except UnicodeDecodeError:
+            raise UsageError("what was typed is no text", hint="check the encoding of the terminal") from None
+        if len(line) == _LONGEST:
+            raise UsageError(
+                f"what was typed has no end within {_LONGEST:,} characters", hint="type one line an answer"
+            )
+        text = line.strip()
+        if text or not line:
+            if text and not sys.stdin.isatty():
+                say(f"you      {text}")
+            return text

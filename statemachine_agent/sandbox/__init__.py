@@ -9,6 +9,6 @@ process and its own SQLite file, and each can be told to misbehave: see ``contro
 
 from __future__ import annotations
 
-from .launch import DEFAULT_PORTS, PortInUse, Sandbox, ServiceNotStarted, forget
+from .launch import DEFAULT_PORTS, FolderInUse, PortInUse, Sandbox, ServiceNotStarted, forget
 
-__all__ = ["DEFAULT_PORTS", "PortInUse", "Sandbox", "ServiceNotStarted", "forget"]
+__all__ = ["DEFAULT_PORTS", "FolderInUse", "PortInUse", "Sandbox", "ServiceNotStarted", "forget"]

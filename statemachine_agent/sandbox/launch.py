@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -32,6 +33,10 @@ class PortInUse(RuntimeError):
         self.port = port
 
 
+class FolderInUse(RuntimeError):
+    """The services of another sandbox keep their files in the folder."""
+
+
 class ServiceNotStarted(RuntimeError):
     """A service ended, or gave no sign of life in time, instead of starting."""
 
@@ -42,10 +47,27 @@ class ServiceNotStarted(RuntimeError):
 
 
 def forget(folder: Path) -> None:
-    """Remove what the services remembered in ``folder``; only their own files."""
-    for name in DEFAULT_PORTS:
-        for file in folder.glob(f"{name}.sqlite*"):
-            file.unlink()
+    """Remove what the services remembered in ``folder``; only their own files, and FolderInUse while they use them."""
+    if not folder.is_dir():
+        return
+    lock = _locked(folder)
+    try:
+        for name in DEFAULT_PORTS:
+            for file in folder.glob(f"{name}.sqlite*"):
+                file.unlink()
+    finally:
+        os.close(lock)
+
+
+def _locked(folder: Path) -> int:
+    """A lock on the folder, as the descriptor that holds it; it ends with the process at the latest."""
+    lock = os.open(folder / "sandbox.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise FolderInUse(str(folder)) from None
+    return lock
 
 
 class Sandbox:
@@ -63,6 +85,7 @@ class Sandbox:
         self._folder = folder
         self._ports = {name: wanted.get(name, 0) for name in DEFAULT_PORTS}
         self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._lock: int | None = None
 
     @property
     def urls(self) -> dict[str, str]:
@@ -76,6 +99,7 @@ class Sandbox:
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self._folder)
         try:
             for name in DEFAULT_PORTS:
                 self._launch(name)
@@ -97,6 +121,9 @@ class Sandbox:
             process.terminate()
         for name in list(self._processes):
             self._bury(name)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def kill(self, service: str) -> None:
         """Kill one service as a crash would (SIGKILL) and wait until it is gone."""

@@ -78,7 +78,7 @@ def prepare(path: Path, environment: Environment, *, create: bool = True) -> Non
 def _look(path: Path, *, create: bool) -> None:
     """StoreError unless there is a store at `path`, or an empty file that may become one."""
     kind, reason = files.look(path)
-    if kind is not files.Kind.FILE and not files.is_absent(path):
+    if kind is not files.Kind.FILE and reason != files.ABSENT:  # one look: somebody may be making the file
         raise StoreError(f"{path} {reason}", hint="name a file, for example --db tasks.db")
     header = _first_bytes(path) if kind is files.Kind.FILE else b""
     if not header:

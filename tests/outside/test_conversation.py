@@ -63,3 +63,10 @@ def test_an_empty_input_leaves_it_waiting_and_a_reply_in_another_process_goes_on
     assert (again.code, "does not wait for `reply` now" in again.err) == (1, True)
     assert sma("signal", task, "reply", "{broken", "--as", "cust-3391").code == 2
     assert sma("resume", task).code == 4
+
+
+def test_an_empty_line_is_no_answer(sma: Sma) -> None:
+    """Enter pressed by mistake says nothing; only what is typed is sent."""
+    task = begin(sma).json["task"]
+    assert sma("talk", task, "--as", "cust-3391", input="\n  \n").code == 4
+    assert [e["tool"] for e in sma.show(task)["checkpoint"]["evidence"]] == ["lookup_order"]
