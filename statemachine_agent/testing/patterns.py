@@ -6,6 +6,7 @@ text is for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ def texts_like(pattern: str) -> Iterator[str]:
     for more in (0, 1):
         try:
             yield _Reader(pattern, more).text()
-        except (_BeyondError, IndexError, ValueError):
+        except (_BeyondError, IndexError, ValueError, StopIteration):
             return
 
 
@@ -93,7 +94,7 @@ class _Reader:
         end = self.pattern.index("]", self.at + 1)
         inside, self.at = self.pattern[self.at : end], end + 1
         if inside.startswith("^"):
-            return next(c for c in "x7_ -A" if c not in inside[1:])
+            return next(c for c in "_7A x-" if re.fullmatch(f"[{inside}]", c))
         if inside.startswith("\\"):
             return _SETS.get(inside[1], inside[1])
         return _FIRST_OF_SET.get(inside[:3], inside[0])

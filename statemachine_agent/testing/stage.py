@@ -37,7 +37,8 @@ class Stage:
     """Turns the loop until somebody asks, or until there is nothing more to do."""
 
     def __init__(self, environment: SimulatedEnvironment, standing: Mapping[str, Played]) -> None:
-        """Tools of `standing` answer by themselves."""
+        """Tools of `standing` answer by themselves. UsageError where an event loop runs already."""
+        _check_no_loop()
         self._runner = environment.runner()
         self._standing = standing
         self._work: asyncio.Task[Any] | None = None
@@ -93,11 +94,11 @@ class Stage:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self._runner.run(work)
-        work.close()
-        raise UsageError("a walk is for plain test functions", hint="in an async test, use `world`")
+            _check_no_loop()
+        except UsageError:
+            work.close()
+            raise
+        return self._runner.run(work)
 
     # ------------------------------------------------------------ asking
 
@@ -145,3 +146,11 @@ class Stage:
                 raise again
             return again
         return await self._ask(manifest=manifest, request=request)
+
+
+def _check_no_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError("a walk is for plain test functions", hint="in an async test, use `world`")

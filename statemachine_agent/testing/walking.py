@@ -46,10 +46,10 @@ class Walk(Claims):
         """Started, and led to where somebody is asked first; `watcher` sees every event of the runtime."""
         self.subject = subject
         self.environment = environment
-        self._folder = temporary_folder("walk")
-        self._store = new_store(Path(self._folder.name), environment)
         self.tools = played(tools)
         self._stage = Stage(environment, self.tools)
+        self._folder = temporary_folder("walk")
+        self._store = new_store(Path(self._folder.name), environment)
         OPEN.add(self)
         bindings = dict.fromkeys(subject.compiled.tools, self._stage)
         self._runtime = WatchedRuntime(subject, self._store, self._stage, environment, bindings)
