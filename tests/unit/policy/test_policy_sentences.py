@@ -20,7 +20,7 @@ from support.playing import swap
 from support.world import ACT, FIND, LOOK, MACHINE, catalogue
 
 KEY = "0123456789abcdef0123456789abcdef"
-MADE_UP = "sma1.x.1.y"
+MADE_UP, SIGNED = "sma1.x.1.y", ".\udcff"
 CLOCK = SimulatedEnvironment()
 HOUR = timedelta(hours=1)
 
@@ -154,7 +154,7 @@ def test_a_key_of_any_bytes_signs() -> None:
     key = "\udcff" * 32
     assert establish(None, "token", CLOCK, token=mint("me", key, CLOCK.now() + HOUR), key=key).id == "me"
     with pytest.raises(SmaError) as problem:
-        establish(None, "token", CLOCK, token=MADE_UP + "\udcff", key=key)
+        establish(None, "token", CLOCK, token="sma1.\udcff.9" + SIGNED, key=key)
     assert problem.value.reason == "token_invalid"
 
 
