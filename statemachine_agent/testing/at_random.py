@@ -1,6 +1,6 @@
 """Random walks: Hypothesis plays the model, the tools, people, the clock and accidents, and every invariant is held.
 
-It needs the extra `testing` (Hypothesis). A walk that breaks an invariant is shrunk and printed step by step. It must not
+It needs the extra `testing` (Hypothesis). A walk that breaks an invariant is printed step by step. It must not
 know any one machine.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -127,7 +127,7 @@ class RandomWalk(RuleBasedStateMachine):
         machine, checkpoint = self.subject.compiled, self.walk.checkpoint
         args: Mapping[str, Any] = {}
         if tool in machine.tools:
-            left_to_model = arguments_of(machine, checkpoint.head.configuration[0], tool, {})
+            left_to_model = arguments_of(machine, self.walk.deciding, tool, {})
             declared = {name: p for name, p in machine.tools[tool].args.items() if name in left_to_model}
             likely = [{n: v for n, v in a.items() if n in declared} for a in self.arguments.get(tool, ())]
             args = data.draw(objects(declared, pool_of(machine, checkpoint), likely), label="arguments")
@@ -189,7 +189,7 @@ class RandomWalk(RuleBasedStateMachine):
     def _looked_up(self, question: Question) -> tuple[str, Effect] | None:
         checkpoint = self.walk.checkpoint
         for name in checkpoint.head.configuration:
-            state = self.subject.compiled.definition.states.get(name)
+            state = self.subject.compiled.state(name)
             if isinstance(state, ReconcileState) and question.manifest is not None:
                 write = self.subject.compiled.tools[state.reconcile]
                 effect = checkpoint.open_effect(state.reconcile)
@@ -266,11 +266,12 @@ def random_walks(
     actor: str | None = None,
     results: _Likely | None = None,
     arguments: _Likely | None = None,
+    shrink: bool = False,
 ) -> None:
     """Walk `machine` at random: so many walks of so many steps; arguments as for `walks_of`.
 
-    AssertionError names the invariant that was broken, after the shortest walk to it. The seed is printed, and repeats the
-    walks.
+    AssertionError names the invariant that was broken, with the way there; `shrink` looks for the shortest walk that breaks
+    it, which can take minutes. The seed is printed, and repeats the walks.
     """
     walks = walks_of(machine, inputs=inputs, actor=actor, results=results, arguments=arguments)
     number = int.from_bytes(Environment().random_bytes(4)) if seed_of_walks is None else seed_of_walks
@@ -282,6 +283,7 @@ def random_walks(
             stateful_step_count=steps,
             deadline=None,
             database=None,
+            phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
             suppress_health_check=list(HealthCheck),
         ),
     )

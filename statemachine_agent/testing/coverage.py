@@ -12,7 +12,7 @@ from typing import Any
 from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.chart.transitions import Transition
 from statemachine_agent.testing.record import Exercised
-from statemachine_agent.testing.standing import CHOICES
+from statemachine_agent.testing.standing import CHOICES, names
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class MachineCoverage:
 
 def measure(machine: CompiledMachine, exercised: Exercised) -> MachineCoverage:
     """What `exercised` covers of `machine`."""
-    states = list(machine.definition.states)
+    states = list(machine.definition.all_states)
     rows = {row.index: describe(row) for row in machine.chart.transitions if counts(row)}
     guards = {part: f"{part[0]} {'holds' if part[1] else 'does not hold'}" for part in guard_answers(machine)}
     pairs = {(state, tool): f"{tool} in {state}" for state, tool in illegal_pairs(machine)}
@@ -93,9 +93,9 @@ def guard_answers(machine: CompiledMachine) -> list[tuple[str, bool]]:
 
 def illegal_pairs(machine: CompiledMachine) -> Iterator[tuple[str, str]]:
     """Every state with every tool (and control choice) that is no transition of it."""
-    for state in machine.definition.states:
+    for state in machine.definition.all_states:
         for tool in (*machine.tools, *CHOICES):
-            if not machine.chart.accepts((state,), f"call.{tool}"):
+            if not names(machine, state, tool):
                 yield state, tool
 
 

@@ -35,7 +35,7 @@ class MachineFile(pytest.File):
         if isinstance(found, SmaError):
             yield Faulty.from_parent(self, name="loads", problem=found)
             return
-        for state in found.compiled.definition.states:
+        for state in found.compiled.definition.all_states:
             yield StateCollector.from_parent(self, name=state, subject=found)
 
 
@@ -105,7 +105,7 @@ def _line(subject: Subject, state: str) -> int:
 def check_pair(subject: Subject, state: str, tool: str) -> None:
     """What must hold of a proposal of `tool` in `state`, with no evidence and with some of every tool."""
     machine = subject.compiled
-    definition = machine.definition.states[state]
+    definition = machine.definition.all_states[state]
     named = isinstance(definition, ChooseState) and (tool in definition.choose or tool == "cannot_continue")
     if not named:
         assert_illegal(subject, state, tool)

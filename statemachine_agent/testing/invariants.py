@@ -86,7 +86,10 @@ def of_restoring(context: Context, stored: Checkpoint, committed: Checkpoint, pr
     """What was stored is what was decided; and a new process would be offered the same."""
     if stored.head != committed.head:
         yield f"the stored head differs from the committed one: {stored.head} / {committed.head}"
-    for name in ("evidence", "effects", "timers"):
+    by_state = [sorted(one.timers, key=lambda t: t.state) for one in (stored, committed)]
+    if by_state[0] != by_state[1]:
+        yield f"the stored timers differ from the committed: {by_state[0]} / {by_state[1]}"
+    for name in ("evidence", "effects"):
         if getattr(stored, name) != getattr(committed, name):
             yield f"the stored {name} differ from the committed: {getattr(stored, name)} / {getattr(committed, name)}"
     if prompt is None:

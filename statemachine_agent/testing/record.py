@@ -119,7 +119,7 @@ def _refusing(machine: CompiledMachine, row: DecisionRow) -> Iterable[int]:
 
 def refusing_rows(machine: CompiledMachine, state: str, tool: str, told: str) -> Iterable[int]:
     """The row that hides a tool which was proposed all the same: its text is what the model is told."""
-    for one in machine.chart.rows((state,), f"call.{tool}"):
+    for one in machine.chart.rows(machine.chart.tree.around(state), f"call.{tool}"):
         if one.refuse is not None and told.startswith(one_line(f"refused: {one.refuse}.")):
             yield one.index
             return

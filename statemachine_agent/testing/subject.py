@@ -113,6 +113,6 @@ def roles_of(machine: CompiledMachine) -> Iterable[str]:
     for tool in machine.tools.values():
         for rule in tool.approval or ():
             yield from rule.by
-    for state in machine.definition.states.values():
+    for state in machine.definition.all_states.values():
         if isinstance(state, ApprovalState):
             yield from state.approval.by or ()

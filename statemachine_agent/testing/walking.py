@@ -95,6 +95,11 @@ class Walk(Claims):
         return any(q.prompt is not None for q in self.questions)
 
     @property
+    def deciding(self) -> str:
+        """The state in which the model is to decide; no state where it is not."""
+        return next((q.prompt.state for q in self.questions if q.prompt is not None), "")
+
+    @property
     def is_asked_to_answer(self) -> bool:
         """True where a tool was called."""
         return any(q.manifest is not None for q in self.questions)
@@ -112,9 +117,8 @@ class Walk(Claims):
     @property
     def awaited_signal(self) -> str | None:
         """The signal that the task waits for, if it waits for one."""
-        states = self.subject.compiled.definition.states
         for name in self.checkpoint.head.configuration:
-            state = states.get(name)
+            state = self.subject.compiled.state(name)
             if isinstance(state, WaitState) and state.wait.signal is not None:
                 return state.wait.signal
         return None
