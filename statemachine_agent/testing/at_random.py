@@ -30,7 +30,7 @@ from statemachine_agent.testing.subject import Machine, Subject, as_subject
 from statemachine_agent.testing.walking import Walk
 
 #: how often something goes wrong between two steps
-_ACCIDENTS = [False] * 15 + [True]
+_ACCIDENTS = [False] * 24 + [True]
 #: control choices that end a task wherever they are accepted
 ENDING = ("ask_user", "cannot_continue")
 _NO_RESULTS: list[Any] = [None, [], "yes", {}, {"surely": "unknown"}, 7]
@@ -109,7 +109,7 @@ class RandomWalk(RuleBasedStateMachine):
 
     def _decides(self, data: st.DataObject) -> None:
         """It proposes what is offered, mostly; else what is hidden or illegal, or something malformed."""
-        kind = data.draw(st.sampled_from(["offered"] * 7 + ["other"] * 2 + ["malformed"]), label="proposal")
+        kind = data.draw(st.sampled_from(["offered"] * 14 + ["other"] * 2 + ["malformed"]), label="proposal")
         offered = [a.tool for a in self.walk.available if a.standing is Standing.OFFERED]
         tools = list(self.subject.compiled.tools)
         if kind == "malformed":
@@ -143,7 +143,7 @@ class RandomWalk(RuleBasedStateMachine):
     def _answers(self, data: st.DataObject) -> None:
         """The tool does what it is called for, mostly; else it fails in one of the ways there are."""
         bad = ["failed", "not_sent", "lost", "malformed"]
-        how = data.draw(st.sampled_from(["ok"] * 10 + bad), label="answer")
+        how = data.draw(st.sampled_from(["ok"] * 20 + bad), label="answer")
         question = self._sent()
         if how == "ok":
             answer = self._truthful(data, question) or self._result(data, question)
@@ -242,7 +242,7 @@ def walks_of(
 ) -> type[RandomWalk]:
     """The Hypothesis state machine that walks `machine`; its `TestCase` is a test.
 
-    What is drawn fits the manifests. `results` and `arguments`, by tool, are drawn three times as often as all others: give some
+    What is drawn fits the manifests. `results` and `arguments`, by tool, are drawn six times as often as all others: give some
     that lead far into the machine. UsageError and FaultyDefinitionError as for `walk`.
     """
     subject = as_subject(machine)
