@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from statemachine_agent.canonical import digest
 from statemachine_agent.loop.context import Event
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
 from support.playing import play, swap, to_its_end
-from support.world import ACT, DONE, FIND, GOOD, LOOK, LOOK_STEP, MACHINE, NONE, ONE, World, act_step
+from support.world import ACT, BOB, DONE, FIND, GOOD, LOOK, LOOK_STEP, MACHINE, NONE, ONE, World, act_step
 
 LOST = LostError("the line went dead", reason="timeout")
 GIVE_UP = {"call": "cannot_continue", "with": {"reason": "enough"}}
@@ -109,8 +110,16 @@ def test_what_the_machine_fills_in_is_what_is_called(tmp_path: Path) -> None:
 def test_what_is_not_admitted_is_told_with_what_is(tmp_path: Path, step: dict[str, Any], said: str) -> None:
     """Why, and what may be proposed instead: a model can only do better if it is told."""
     machine = swap(MACHINE, ("      ask_user: NEEDS_INPUT\n", ""))
-    _, (text,) = play(tmp_path, with_told, step, GIVE_UP, machine=machine)
+
+    async def body(here: World) -> list[Any]:
+        return await here.rows(await here.run(), "decision")
+
+    row, _ = play(tmp_path, body, step, GIVE_UP, machine=machine)
+    text = row["feedback"]
     assert text.startswith(said)
+    kind, _, rest = said.removesuffix(":").partition(": ")
+    refused = kind == "refused" and rest
+    assert (row["result"], row["error_class"]) == (("refused", "refused") if refused else ("invalid", kind[18:-1]))
     assert text.endswith(". Allowed now: look, cannot_continue")
 
 
@@ -269,6 +278,7 @@ def test_a_receipt_from_the_ledger_is_evidence_like_any_other(tmp_path: Path) ->
         "act", "reconcile", "ledger", "things", DONE, {"thing": "box", "amount": 10},
     )  # fmt: skip
     (effect,) = second.effects
+    assert found.payload_hash == digest(DONE)
     assert (effect.status, effect.inherited, effect.reason, effect.receipt) == ("executed", True, "done_before", DONE)
     assert [r["by"] for r in rows] == [first.task.id]
 
@@ -327,3 +337,33 @@ def test_only_what_was_executed_is_verified(tmp_path: Path) -> None:
             tmp_path / name, to_its_end, LOOK_STEP, act_step(), machine=machine, act=act, find=[{"items": [DONE, DONE]}]
         )
         assert (ending(end), [e.status for e in end.effects]) == (("FAILED", "seen"), [status])
+
+
+def test_a_look_up_may_ask_by_key_and_by_tool(tmp_path: Path) -> None:
+    """Both are known to a precondition and to a reconciliation: one look-up may serve several writes."""
+    find = swap(FIND, ("args:\n", "args:\n  tool: {type: string, optional: true}\n"))
+    act = swap(ACT, ("with: {key: effect.key}", "with: {key: effect.key, tool: effect.tool}"))
+    given = "{key: effect.key, tool: effect.tool}"
+    act += f"precondition: {{tool: find, with: {given}, holds: result.items.size() == 0, reason: done}}\n"
+
+    async def body(here: World) -> list[Any]:
+        await here.run()
+        return [c.args for c in here.tools["find"].calls]
+
+    asked = play(tmp_path, body, LOOK_STEP, act_step(), texts=(LOOK, act, find), act=[LOST], find=[NONE, ONE])
+    assert asked == [{"key": "act:box:10", "tool": "act"}] * 2
+
+
+def test_a_machine_may_ask_where_no_rule_does(tmp_path: Path) -> None:
+    """The yes that it asked for is needed, is enough, and is used up by the effect."""
+    route = MACHINE[MACHINE.index("    route:") : MACHINE.index("  ASKING:")]
+    machine = swap(MACHINE, (route, "    route: ASKING\n"))
+
+    async def body(here: World) -> Checkpoint:
+        waiting = await here.run()
+        assert (waiting.head.status, waiting.approvals[0].roles) == ("AWAITING_APPROVAL", ("boss",))
+        await here.runtime.approve(waiting.approvals[0].id, BOB)
+        return await here.runtime.resume(waiting.task.id)
+
+    end = play(tmp_path, body, LOOK_STEP, act_step(5), machine=machine)
+    assert (ending(end), [a.status for a in end.approvals]) == (("SUCCEEDED", "completed"), ["consumed"])
