@@ -22,7 +22,7 @@ lint: $(READY)
 	@$(BIN)/mypy
 
 diagrams: $(READY)
-	@$(BIN)/sma diagram refund -o diagrams/refund.svg
+	@for f in machines/*.yaml; do m=$$(basename $$f .yaml); $(BIN)/sma diagram $$m -o diagrams/$$m.svg || exit 1; done
 
 schemas: $(READY)
 	@for k in machine tool people script settings; do $(BIN)/sma schema $$k -o schemas/$$k.json; done

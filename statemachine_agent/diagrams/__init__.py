@@ -1,7 +1,8 @@
 """Diagrams: what a machine can do as a picture, drawn from the transitions that are executed and from nothing else.
 
 Every arrow is a transition, and every transition is shown: as an arrow, as a row inside its state, or in the note of
-exits. No task, store or model is known here; where a task is comes in as a `Trail`.
+exits. Only the arrows of the bars at which regions begin and end together, and those by which Mermaid says where a state
+begins, are none. No task, store or model is known here; where a task is comes in as a `Trail`.
 """
 
 from __future__ import annotations

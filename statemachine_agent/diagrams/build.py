@@ -15,13 +15,16 @@ from statemachine_agent.definition.machine import (
     ApprovalState,
     CallState,
     ChooseState,
+    CompoundState,
     ReconcileState,
     State,
     WaitState,
 )
 from statemachine_agent.definition.names import CONTROLS, ENDS
+from statemachine_agent.definition.nesting import done_of
 from statemachine_agent.diagrams import words
-from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Line, Node, Picture, Tool, is_exit
+from statemachine_agent.diagrams.mainline import MainLine
+from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Holder, Line, Node, Picture, Tool, is_exit
 from statemachine_agent.diagrams.trail import Trail, between, fitting
 
 
@@ -36,18 +39,19 @@ class _Builder:
     trail: Trail
     kinds: dict[str, str] = field(init=False)
     lines: dict[int, Line] = field(init=False)
-    path: list[str] = field(init=False)
+    main: MainLine = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kinds = {name: state.kind for name, state in self.machine.definition.states.items()}
-        transitions = self.machine.chart.transitions
-        self.lines = {line.transition.index: line for line in _lines(transitions, self.kinds)}
-        self.path = _main_line(self.machine.chart.initial[0], [t for t in transitions if _drawn(t)])
-        self.trail = fitting(self.trail, self.kinds, self.machine.chart.initial[0], transitions)
+        self.kinds = {name: state.kind for name, state in self.machine.definition.all_states.items()}
+        chart = self.machine.chart
+        self.lines = {line.transition.index: line for line in _lines(chart.transitions, self.kinds)}
+        self.main = MainLine.of(chart.tree, [t for t in chart.transitions if _drawn(t)])
+        self.trail = fitting(self.trail, chart.tree, chart.transitions)
 
     def picture(self) -> Picture:
         definition = self.machine.definition
         edges = self._edges()
+        nodes = tuple(self._node(n, s) for n, s in definition.all_states.items() if not isinstance(s, CompoundState))
         return Picture(
             name=definition.machine,
             version=definition.version,
@@ -57,10 +61,12 @@ class _Builder:
                 (name, words.whole(guard if isinstance(guard, str) else words.together(guard)))
                 for name, guard in definition.guards.items()
             ),
-            nodes=tuple(self._node(name, state) for name, state in definition.states.items()),
+            nodes=nodes,
             ends=self._ends(edges),
             edges=edges,
-            exits=_exits(self.machine.chart.transitions, tuple(definition.states)),
+            exits=_exits(self.machine.chart.transitions, tuple(node.name for node in nodes)),
+            holders=tuple(self._holder(n, s) for n, s in definition.all_states.items() if isinstance(s, CompoundState)),
+            holds=definition.nesting.children,
         )
 
     # ------------------------------------------------------------ arrows and ends
@@ -73,10 +79,9 @@ class _Builder:
         for way in self.trail.moves:
             if way not in found:  # the task left by an exit: for once it is drawn, beside the note that tells of it
                 found[way] = [self.lines[t.index] for t in between(*way, self.machine.chart.transitions)]
-        steps = set(zip(self.path, self.path[1:], strict=False))
         return tuple(
-            Edge(source, target, tuple(lines), (source, target) in steps, self.trail.moves.get((source, target), 0))
-            for (source, target), lines in found.items()
+            Edge(*way, tuple(lines), way in self.main.steps, self.trail.moves.get(way, 0))
+            for way, lines in found.items()
         )
 
     def _ends(self, edges: Iterable[Edge]) -> tuple[End, ...]:
@@ -105,10 +110,31 @@ class _Builder:
             brief=words.clean(state.brief or "") if isinstance(state, ChooseState) else "",
             tools=tools,
             lines=tuple(line for line in inside if line.transition.index not in told),
-            initial=(name,) == self.machine.chart.initial,
+            mark=self._mark(name),
             current=name in self.trail.current,
-            main=name in self.path,
+            main=name in self.main.places,
         )
+
+    def _holder(self, name: str, state: CompoundState) -> Holder:
+        nesting, tree = self.machine.definition.nesting, self.machine.chart.tree
+        kind = "parallel" if state.parallel else "region" if nesting.is_region(name) else "compound"
+        return Holder(
+            name=name,
+            kind=kind,
+            word=words.HOLDERS[kind],
+            first=tree.children[name] if state.parallel else (tree.first[name],),
+            mark=self._mark(name),
+            current=done_of(name) in self.trail.current,
+            main=done_of(name) in self.main.places,
+        )
+
+    def _mark(self, name: str) -> str:
+        """`start` of what a task is in first, `first` of what else is the first of its holder; regions all are."""
+        tree = self.machine.chart.tree
+        if self.machine.definition.nesting.is_region(name) or name not in tree.first.values():
+            return ""
+        begun = {one for leaf in self.machine.chart.initial for one in tree.line(leaf)}
+        return "start" if name in begun else "first"
 
     def _tools(self, name: str, state: State, inside: Sequence[Line]) -> tuple[Tool, ...]:
         match state:
@@ -205,27 +231,8 @@ def _lines(transitions: Iterable[Transition], kinds: dict[str, str]) -> Iterable
             before = t
 
 
-def _main_line(initial: str, drawn: Iterable[Transition]) -> list[str]:
-    """The way to SUCCEEDED that takes the author's first row wherever it can; empty where none leads there."""
-    ahead: dict[str, list[str]] = {}
-    for t in drawn:
-        if not t.implied and t.target and (t.target == "SUCCEEDED" or t.target not in ENDS):
-            ahead.setdefault(t.source, []).append(t.target)
-    path, left, seen = [initial], [iter(ahead.get(initial, []))], {initial}
-    while path and path[-1] != "SUCCEEDED":
-        step = next((target for target in left[-1] if target not in seen), None)
-        if step is None:
-            path.pop()
-            left.pop()
-        else:
-            seen.add(step)
-            path.append(step)
-            left.append(iter(ahead.get(step, [])))
-    return path
-
-
 def _exits(transitions: Iterable[Transition], states: tuple[str, ...]) -> tuple[Exits, ...]:
-    """The universal exits, those of the same states together, as the transitions tell."""
+    """The universal exits, those of the same states together; `states` are those in which a task can be."""
     found: dict[tuple[str, str], list[Transition]] = {}
     for t in transitions:
         if is_exit(t):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import graphviz
 
 from statemachine_agent.chart.transitions import Transition
-from statemachine_agent.diagrams import labels, words
+from statemachine_agent.diagrams import clusters, labels, words
 from statemachine_agent.diagrams.picture import Edge, End, Node, Picture
 
 #: a name whose widths Graphviz knows; the SVG names further fonts (see `render`)
@@ -28,31 +28,41 @@ def dot_of(picture: Picture) -> str:
         rankdir="TB", fontname=FONT, bgcolor="white", pad="0.3", nodesep="0.3", ranksep="0.25",
         labelloc="t", label=f"<{labels.of_title(picture)}>",
     )  # fmt: skip
+    if picture.holders:
+        graph.attr(newrank="true")  # or an arrow into a cluster may lead up
     graph.attr("node", fontname=FONT, fontsize="11", shape="box", style="rounded,filled", margin="0.08,0.05")
     graph.attr("edge", fontname=FONT, fontsize="11", arrowsize="0.8")
     inside = len(picture.edges) > _MANY
-    for node in picture.nodes:
-        _node(graph, node, [edge for edge in picture.edges if inside and edge.source == node.name])
+    leaving: dict[str, list[Edge]] = {}
+    for edge in picture.edges if inside else ():
+        leaving.setdefault(edge.source, []).append(edge)
+
+    def put(part: graphviz.Digraph, node: Node) -> None:
+        _node(part, picture, node, leaving.get(node.name, []))
+
+    clusters.fill(graph, picture, put, leaving)
     for edge in picture.edges:
         _edge(graph, picture, edge, rows_inside=inside)
     _lonely_ends(graph, picture)
     exits = (t for group in picture.exits for one in group.exits for t in one.transitions)
     note = f"<{labels.of_note(picture, rows_inside=inside)}>"
     graph.node(NOTE, note, style="dashed", color=labels.GREY, **_class(exits, "note"))
+    _note_below(graph, picture)
     return str(graph.source)
 
 
-def _node(graph: graphviz.Digraph, node: Node, leaving: list[Edge]) -> None:
+def _node(graph: graphviz.Digraph, picture: Picture, node: Node, leaving: list[Edge]) -> None:
     fill, border = labels.KINDS[node.kind]
+    straight = f"{_MAIN}{picture.parents.get(node.name, '')}" if node.main else ""
     graph.node(
-        node.name, f"<{labels.of_node(node, leaving)}>", fillcolor=fill, color=border, group=_MAIN if node.main else "",
+        node.name, f"<{labels.of_node(node, leaving)}>", fillcolor=fill, color=border, group=straight,
         penwidth=_THICK if node.current else _THIN, **_class(node.transitions, node.kind),
     )  # fmt: skip
 
 
 def _edge(graph: graphviz.Digraph, picture: Picture, edge: Edge, *, rows_inside: bool) -> None:
     """An arrow, and with it the end that it leads to: ends stand beside each state, so that no arrow crosses the page."""
-    target = edge.target
+    target = clusters.arrival(picture, edge.target)
     end = next((e for e in picture.ends if e.name == target), None)
     if end is not None and target != "SUCCEEDED":
         target = f"{edge.target}@{edge.source}"
@@ -65,10 +75,10 @@ def _edge(graph: graphviz.Digraph, picture: Picture, edge: Edge, *, rows_inside:
         look |= {"penwidth": _THICK, "color": labels.INK}
     elif edge.quiet:
         look |= {"style": "dotted"}
-    text = labels.of_edge(edge, rows_inside=rows_inside)
+    text = labels.of_edge(edge, rows_inside=rows_inside, anew=edge.target if picture.anew(edge) else "")
     if text:  # one true label would double the ranks of all states; a number finds room without
         look |= {"xlabel" if rows_inside else "label": f"<{text}>"}
-    graph.edge(edge.source, target, **look, **_class(line.transition for line in edge.lines))
+    graph.edge(picture.leaving(edge), target, **look, **_class(line.transition for line in edge.lines))
 
 
 def _reached(picture: Picture, end: End) -> bool:
@@ -89,6 +99,18 @@ def _end(graph: graphviz.Digraph, name: str, end: End, *, current: bool) -> None
         name, f"<{labels.of_end(end, current=current)}>", fillcolor=fill, color=border, peripheries="2",
         group=_MAIN if end.name == "SUCCEEDED" else "", penwidth=_THICK if current else _THIN, **_class((), "end"),
     )  # fmt: skip
+
+
+def _note_below(graph: graphviz.Digraph, picture: Picture) -> None:
+    """The note stands beside a first state that is tall itself; beside another it would stretch the top, and goes below."""
+    if any(node.mark == "start" and node.kind == "choose" for node in picture.nodes) and not picture.holders:
+        return
+    with graph.subgraph() as last:
+        last.attr(rank="same" if picture.holders else "sink")  # the new ranking does not know `sink`
+        last.node(NOTE)
+        for end in picture.ends:
+            if picture.holders and end.name == "SUCCEEDED":
+                last.node(end.name)
 
 
 def _class(transitions: Iterable[Transition], kind: str = "") -> dict[str, str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from statemachine_agent.diagrams import words
-from statemachine_agent.diagrams.picture import Edge, End, Line, Node, Picture, Tool
+from statemachine_agent.diagrams.picture import Edge, End, Holder, Line, Node, Picture, Tool
 from statemachine_agent.text import visible
 
 INK = "#1f2328"
@@ -24,6 +25,13 @@ KINDS = {
     "approval": ("#fde8dc", "#a8400f"),
     "wait": ("#eff1f3", "#57606a"),
 }
+#: fill, border and style of a cluster by kind of holder
+HOLDERS = {
+    "compound": ("#f6f8fa", "#57606a", "rounded,filled"),
+    "parallel": ("#f1f3f6", "#424a53", "rounded,filled"),
+    "region": ("#ffffff", "#57606a", "rounded,filled,dashed"),
+}
+BAR = "#424a53"
 ENDS = {"SUCCEEDED": ("#dcf5e1", "#1a7f37"), "FAILED": ("#fbe3e4", "#b3202c")}
 OTHER_END = ("#ffffff", "#424a53")
 EFFECTS = {"read": "#0b5cad", "write": "#b0400f", "irreversible": "#8c1a7d", "control": INK}
@@ -84,7 +92,7 @@ def wrapped(text: str, width: int = _WIDTH) -> list[str]:
 def of_node(node: Node, leaving: Iterable[Edge] = ()) -> str:
     """The inside of a state: name and kind, all that stays in it, and the rows of arrows whose own place is too small."""
     border = KINDS[node.kind][1]
-    start = font("start ► ", color=border, bold=True) if node.initial else ""
+    start = font(f"{escape(node.mark)} ► ", color=border, bold=True) if node.mark else ""
     now = font(f"{_GAP}{_NOW}", color=border, bold=True) if node.current else ""
     name = start + font(escape(node.name), bold=True, size=13) + now
     word = font(escape(node.word), color=border, bold=True)
@@ -96,11 +104,24 @@ def of_node(node: Node, leaving: Iterable[Edge] = ()) -> str:
     if node.facts:
         rows.append(row(cell(lines(font(part) for fact in node.facts for part in wrapped(fact)), _WIDE)))
     told = [(line, words.told(line)) for line in node.lines]
-    told += [(line, words.led(line)) for edge in leaving for line in edge.lines]
-    told.sort(key=lambda one: one[0].transition.index)  # the order in which they are tried
-    if told:
-        rows.append(row(cell(lines(part for line, text in told for part in _inside(text, line)), _WIDE)))
+    if parts := _told([*told, *_led(leaving)]):
+        rows.append(row(cell(lines(parts), _WIDE)))
     return table(rows)
+
+
+def _led(leaving: Iterable[Edge]) -> list[tuple[Line, str]]:
+    return [(line, words.led(_leaving(line))) for edge in leaving for line in edge.lines]
+
+
+def _leaving(line: Line) -> Line:
+    """A row as it stands where it leaves: what stands for a holder being done says so already."""
+    return replace(line, on="") if line.transition.event.startswith("done.") else line
+
+
+def _told(rows: Iterable[tuple[Line, str]]) -> list[str]:
+    """Rows with their texts, in the order in which they are tried."""
+    ordered = sorted(rows, key=lambda one: one[0].transition.index)
+    return [part for line, text in ordered for part in _inside(text, line)]
 
 
 def _tool(tool: Tool) -> Iterator[str]:
@@ -130,22 +151,50 @@ def of_end(end: End, *, current: bool) -> str:
     return lines(parts, "CENTER")
 
 
+def of_holder(holder: Holder) -> str:
+    """The heading of a cluster."""
+    border = HOLDERS[holder.kind][1]
+    start = font(f"{escape(holder.mark)} ► ", color=border, bold=True) if holder.mark else ""
+    return (
+        start
+        + font(escape(holder.name), bold=True, size=13)
+        + font(f"{_GAP}{escape(holder.word)}", color=border, bold=True)
+    )
+
+
+def of_done(holder: Holder, leaving: Iterable[Edge] = ()) -> str:
+    """What stands for a holder being done: a small end inside it, with the rows of arrows that find no room beside them."""
+    parts = [font("done", bold=True, color=HOLDERS[holder.kind][1], size=10)]
+    parts += [font(_NOW, bold=True, color=HOLDERS[holder.kind][1])] if holder.current else []
+    return lines([*parts, *_told(_led(leaving))], "CENTER")
+
+
+def of_bar(text: str, leaving: Iterable[Edge] = ()) -> str:
+    """The inside of a bar at which regions begin or end together."""
+    told = [row(cell(part, 'ALIGN="LEFT" BGCOLOR="white"')) for part in _told(_led(leaving))]
+    return table([row(cell(font(escape(text), color="white", bold=True, size=10), 'ALIGN="CENTER"')), *told], _LINES)
+
+
 # ---------------------------------------------------------------- arrows and notes
 
 
-def of_edge(edge: Edge, *, rows_inside: bool) -> str:
-    """What stands beside an arrow: each transition, unless they stand inside the state; it may be nothing."""
+def of_edge(edge: Edge, *, rows_inside: bool, anew: str = "") -> str:
+    """What stands beside an arrow: each transition, unless they stand inside the state; it may be nothing.
+
+    `anew` is a state of states that is entered again from inside: the arrow does not cross its border.
+    """
     parts = [part for line in edge.lines if not rows_inside for part in _beside(line)]
+    parts += [font(f"{escape(anew)} anew", italic=True)] if anew else []
     parts += [font(words.times(edge.visits), bold=True, size=13)] if edge.visits else []
     gap = cell("", 'WIDTH="5"')  # the arrow runs along the label's left side
     return table((row(gap, cell(part)) for part in parts), _LINES) if parts else ""
 
 
 def _beside(line: Line) -> Iterator[str]:
-    whole = words.beside(line)
+    whole = words.beside(_leaving(line))
     parts = [whole]
     if line.on and len(whole) > _NARROW:
-        parts = [f"{words.numbered(line)} {line.on}".strip(), words.asked(line)]
+        parts = [f"{words.numbered(line)} {_leaving(line).on}".strip(), words.asked(line)]
     color = GREY if line.quiet else INK
     yield from (font(shown, color=color) for part in parts for shown in wrapped(part, _NARROW))
     yield from (font(shown, color=color, italic=True) for note in line.notes for shown in wrapped(note, _NARROW))
@@ -165,14 +214,27 @@ def of_note(picture: Picture, *, rows_inside: bool) -> str:
         parts = wrapped(f"{group.where}:", _NOTE)
         parts += [_GAP + part for way in words.ways(group) for part in wrapped(way, _NOTE)]
         rows.append(row(cell(lines(font(part) for part in parts))))
-    reading = [f"A task's budget: {', '.join(picture.limits)}.", *_READING, *([_INSIDE] if rows_inside else [])]
+    reading = [
+        f"A task's budget: {', '.join(picture.limits)}.",
+        *_READING,
+        *_bars(picture),
+        *([_INSIDE] if rows_inside else []),
+    ]
     small = (lines(font(part, color=GREY, size=10) for part in wrapped(text, _NOTE + 4)) for text in reading)
     return table([*rows, *(row(cell(part)) for part in small)])
+
+
+def _bars(picture: Picture) -> tuple[str, ...]:
+    """How to read bars, where there are any."""
+    return (_BARS,) if any(holder.parallel for holder in picture.holders) else ()
 
 
 _READING = (
     "Of numbered rows the first that holds is taken.",
     "Grey rows are not written in the file: they are so in every machine.",
     "An end stands beside each state that leads to it; it is one and the same end.",
+)
+_BARS = (
+    "A bar is no state: all regions begin together, and what follows leaves the lower bar when all of them are done."
 )
 _INSIDE = "There are many arrows: what leads along them stands in the state that they leave."

@@ -5,10 +5,12 @@ It must not know how a picture is made, nor DOT, Mermaid or Markdown. Texts are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from statemachine_agent.chart.transitions import Transition
+from statemachine_agent.definition.nesting import done_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ def is_exit(transition: Transition) -> bool:
     return transition.implied and transition.event.startswith("exit.")
 
 
+def is_done(place: str) -> bool:
+    """True for the chart's own state of a holder being done."""
+    return place.endswith(done_of(""))
+
+
 @dataclass(frozen=True)
 class Tool:
     """A tool or control choice of a state, and the rows that lead nowhere else."""
@@ -59,7 +66,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Node:
-    """A working state."""
+    """A working state that holds no others."""
 
     name: str
     kind: str
@@ -71,7 +78,8 @@ class Node:
     tools: tuple[Tool, ...] = ()
     #: rows that lead nowhere else and belong to no tool
     lines: tuple[Line, ...] = ()
-    initial: bool = False
+    #: `start` of a task, `first` of what holds it, or nothing
+    mark: str = ""
     current: bool = False
     #: on the way that the author's first rows take to SUCCEEDED
     main: bool = False
@@ -81,6 +89,29 @@ class Node:
         """The transitions that are shown inside."""
         own = [line.transition for line in self.lines]
         return tuple(own + [t for tool in self.tools for t in (*tool.stays, *(line.transition for line in tool.lines))])
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A state that holds others; that it is done is a place of its own, which its rows leave from."""
+
+    name: str
+    #: `compound`, `parallel`, `region`
+    kind: str
+    #: the kind for people: how what it holds goes on
+    word: str
+    #: which of what it holds is entered with it: one, or all regions
+    first: tuple[str, ...]
+    #: `start` of a task, `first` of what holds it, or nothing
+    mark: str = ""
+    #: it is done, and what lies beside it is not
+    current: bool = False
+    main: bool = False
+
+    @property
+    def parallel(self) -> bool:
+        """True where all that it holds goes on at once."""
+        return self.kind == "parallel"
 
 
 @dataclass(frozen=True)
@@ -141,6 +172,47 @@ class Picture:
     ends: tuple[End, ...]
     edges: tuple[Edge, ...]
     exits: tuple[Exits, ...]
+    #: the states that hold others, each before those that it holds
+    holders: tuple[Holder, ...] = ()
+    #: what each holder holds, and the machine (the empty name), in the order of the file
+    holds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def parents(self) -> Mapping[str, str]:
+        """The holder of each state that has one."""
+        return {name: holder for holder, held in self.holds.items() for name in held if holder}
+
+    def within(self, holder: str) -> Iterator[Node | Holder]:
+        """What lies directly in `holder`, in the order of the file; in the machine for the empty name."""
+        return (self._states[name] for name in self.holds[holder])
+
+    def entry(self, name: str) -> str:
+        """Where an arrow to `name` arrives: at the state that is entered with it, or at the holder of regions."""
+        state = self._states.get(name)
+        while isinstance(state, Holder) and not state.parallel:
+            name = state.first[0]
+            state = self._states.get(name)
+        return name
+
+    def leaving(self, edge: Edge) -> str:
+        """What an arrow leaves: a state, or that its holder is done."""
+        return done_of(edge.source) if self.is_holder(edge.source) else edge.source
+
+    def is_holder(self, name: str) -> bool:
+        """True for a state that holds others."""
+        return isinstance(self._states.get(name), Holder)
+
+    def anew(self, edge: Edge) -> bool:
+        """True where an arrow enters again what it comes from within."""
+        name = edge.source
+        while name and name != edge.target:
+            name = self.parents.get(name, "")
+        return self.is_holder(name)
+
+    @cached_property
+    def _states(self) -> Mapping[str, Node | Holder]:
+        states: list[Node | Holder] = [*self.nodes, *self.holders]
+        return {state.name: state for state in states}
 
     def transitions(self) -> Iterator[Transition]:
         """Every transition as often as it is shown."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from statemachine_agent.diagrams import words
-from statemachine_agent.diagrams.picture import Line, Node, Picture, Tool
+from statemachine_agent.diagrams.picture import Holder, Line, Node, Picture, Tool
 from statemachine_agent.text import visible
 
 _USE = {"call": "runs", "reconcile": "asks what happened", "approval": "asks a person"}
@@ -22,7 +22,7 @@ def table_of(picture: Picture) -> str:
         escape(picture.summary),
         f"A task's budget: {escape(', '.join(picture.limits))}.",
         "## States",
-        _table(("State", "What happens", "Details"), (_state(node) for node in picture.nodes)),
+        _states(picture),
         *_tools(picture),
         "## Rows",
         "Of numbered rows the first that holds is taken. *Italics*: not written in the file, and so in every machine.",
@@ -65,10 +65,26 @@ def _now(*, current: bool) -> str:
     return " **now**" if current else ""
 
 
-def _state(node: Node) -> tuple[str, ...]:
-    start = " (start)" if node.initial else ""
-    details = [escape(text) for text in (node.brief, *node.facts) if text]
-    return code(node.name) + start + _now(current=node.current), escape(node.word), "; ".join(details)
+def _states(picture: Picture) -> str:
+    """All states, each behind what holds it; nobody reads of holders where there are none."""
+    head = ("State", *(("Within",) if picture.holders else ()), "What happens", "Details")
+    return _table(head, (_state(picture, state) for state in _ordered(picture)))
+
+
+def _ordered(picture: Picture, within: str = "") -> Iterator[Node | Holder]:
+    for state in picture.within(within):
+        yield state
+        if isinstance(state, Holder):
+            yield from _ordered(picture, state.name)
+
+
+def _state(picture: Picture, state: Node | Holder) -> tuple[str, ...]:
+    mark = f" ({escape(state.mark)})" if state.mark else ""
+    holder = picture.parents.get(state.name)
+    within = ((code(holder) if holder else ""),) if picture.holders else ()
+    texts = (state.brief, *state.facts) if isinstance(state, Node) else (f"begins with {words.listed(state.first)}",)
+    details = "; ".join(escape(text) for text in texts if text)
+    return code(state.name) + mark + _now(current=state.current), *within, escape(state.word), details
 
 
 def _tools(picture: Picture) -> Iterator[str]:
@@ -93,28 +109,34 @@ def _use(node: Node, tool: Tool) -> str:
 
 def _rows(picture: Picture) -> Iterator[tuple[str, ...]]:
     """Every transition but the exits, in the order in which it is tried."""
-    for node in picture.nodes:
-        lines = [line for edge in picture.edges if edge.source == node.name for line in edge.lines]
-        lines += [line for tool in node.tools for line in tool.lines] + list(node.lines)
-        told = {line.transition.index: _row(node, line) for line in lines if not line.exit}
-        told |= {t.index: _stay(node, t.event, quiet=t.implied) for tool in node.tools for t in tool.stays}
+    for state in _ordered(picture):
+        lines = [line for edge in picture.edges if edge.source == state.name for line in edge.lines]
+        tools = state.tools if isinstance(state, Node) else ()
+        lines += [line for tool in tools for line in tool.lines]
+        lines += state.lines if isinstance(state, Node) else ()
+        told = {line.transition.index: _row(line) for line in lines if not line.exit}
+        told |= {t.index: _stay(state.name, t.event, quiet=t.implied) for tool in tools for t in tool.stays}
         yield from (told[index] for index in sorted(told))
 
 
-def _row(node: Node, line: Line) -> tuple[str, ...]:
+def _row(line: Line) -> tuple[str, ...]:
     t = line.transition
     follows = (
-        f"refused: “{words.whole(t.refuse)}”" if t.refuse is not None else f"→ {t.target}" if t.target else "stays"
+        f"refused: “{words.whole(t.refuse)}”"
+        if t.refuse is not None
+        else f"→ {words.target(t)}"
+        if t.target
+        else "stays"
     )
     on = f"{words.numbered(line)} {line.on}".strip()
     cells = (escape(on), escape(line.condition), escape(follows + words.noted(line)))
-    return code(node.name), *(_leaning(cell, quiet=line.quiet) for cell in cells)
+    return code(t.source), *(_leaning(cell, quiet=line.quiet) for cell in cells)
 
 
-def _stay(node: Node, event: str, *, quiet: bool) -> tuple[str, ...]:
+def _stay(state: str, event: str, *, quiet: bool) -> tuple[str, ...]:
     verb, _, tool = event.partition(".")
     on = f"{tool} proposed" if verb == "call" else f"{tool} {verb}"
-    return code(node.name), _leaning(escape(on), quiet=quiet), "", _leaning("stays", quiet=quiet)
+    return code(state), _leaning(escape(on), quiet=quiet), "", _leaning("stays", quiet=quiet)
 
 
 def _leaning(text: str, *, quiet: bool) -> str:

@@ -13,8 +13,9 @@ from typing import Literal
 from statemachine_agent.chart.transitions import Transition
 from statemachine_agent.definition.machine import Given, Limits, Wait
 from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.nesting import DONE
 from statemachine_agent.definition.references import MACHINE_ROOTS, Reference, parse
-from statemachine_agent.diagrams.picture import Exits, Line
+from statemachine_agent.diagrams.picture import Exits, Line, is_done
 from statemachine_agent.text import one_line
 
 #: kinds of state, and who decides or what happens there
@@ -26,6 +27,9 @@ KINDS = {
     "approval": "a person decides",
     "wait": "waits",
 }
+
+#: kinds of states that hold others, and how what they hold goes on
+HOLDERS = {"compound": "one at a time", "parallel": "side by side", "region": "region"}
 
 _TEXT = 400  # longer than any text that a person reads on a picture
 _WHOLE = 10_000  # and longer than a definition's texts are: a table shows all of them
@@ -78,13 +82,18 @@ def told(line: Line, within: str = "") -> str:
     if t.refuse is not None:
         text = " ".join(word for word in (on, "refused", line.condition) if word) + f": “{t.refuse}”"
     else:
-        text = ", ".join(word for word in (on, line.condition) if word) + (f" → {t.target}" if t.target else ": stays")
+        text = ", ".join(word for word in (on, line.condition) if word) + (f" → {target(t)}" if t.target else ": stays")
     return clean(f"{numbered(line)} {text}") + noted(line)
 
 
 def led(line: Line) -> str:
     """What leads along an arrow, as a row of the state that it leaves."""
-    return f"{beside(line)} → {line.transition.target}".strip() + noted(line)
+    return f"{beside(line)} → {target(line.transition)}".strip() + noted(line)
+
+
+def target(transition: Transition) -> str:
+    """Where it leads, as its row says."""
+    return DONE if is_done(transition.target or "") else transition.target or ""
 
 
 def asked(line: Line) -> str:
@@ -123,7 +132,7 @@ def ways(group: Exits) -> list[str]:
 def waited(wait: Wait) -> str:
     """For what a state waits."""
     if wait.signal is not None and wait.expires is not None:
-        return f"for the signal {wait.signal}, for {duration(wait.expires)}"
+        return f"for the signal {wait.signal}, up to {duration(wait.expires)}"
     return f"until {whole(wait.until)}" if wait.until is not None else f"for {duration(wait.duration or timedelta())}"
 
 

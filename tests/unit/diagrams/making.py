@@ -1,4 +1,4 @@
-"""Machines to draw: the shipped one, one whose every text is hostile, one that is large."""
+"""Machines to draw: the shipped one, one whose every text is hostile, one that is large, and some that hold states in states."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import json
 from functools import cache
 from pathlib import Path
 
+from nested.test_regions import HEAD, NESTED, TOOLS, TWO
+
 from statemachine_agent import Catalogue
 from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
 from statemachine_agent.definition.source import Source
+from support.world import LOOK
 
 ROOT = Path(__file__).resolve().parents[3]
-FINISHED = ROOT / "diagrams" / "refund.svg"
+#: the machines that are shipped, by the names of their files
+SHIPPED = sorted(path.stem for path in (ROOT / "machines").glob("*.yaml"))
 
 BIDI = "\N{RIGHT-TO-LEFT OVERRIDE}"
 #: everything that means something to DOT, HTML, SVG, Mermaid, Markdown or a terminal
@@ -96,9 +100,13 @@ def built(machine: str, *tools: str) -> CompiledMachine:
 
 
 @cache
+def shipped(name: str) -> CompiledMachine:
+    file = ROOT / "machines" / f"{name}.yaml"
+    return compile_machine(checked_catalogue(Catalogue.read([file], [ROOT / "tool_manifests"])), name)
+
+
 def refund() -> CompiledMachine:
-    catalogue = checked_catalogue(Catalogue.read([ROOT / "machines"], [ROOT / "tool_manifests"]))
-    return compile_machine(catalogue, "refund")
+    return shipped("refund")
 
 
 @cache
@@ -134,4 +142,66 @@ def large(states: int = 60) -> CompiledMachine:
     return built("\n".join(lines), READ)
 
 
-MACHINES = {"refund": refund, "hostile": hostile, "large": large}
+#: three regions, in one of them a state of states; all of it in another, beside a state of its own
+_THREE = (
+    HEAD
+    + """
+guards: {looked: has(evidence.look), told: has(evidence.ask_about), sure: has(evidence.look)}
+signals: {go: {}}
+success: [looked]
+initial: PLANNING
+states:
+  PLANNING: {route: [{unless: looked, goto: CASE}, {goto: SUCCEEDED}]}
+  CASE:
+    initial: ALL
+    states:
+      ALL:
+        parallel: true
+        states:
+          ONE:
+            initial: LOOKING
+            states:
+              LOOKING: {choose: {look: stay}, then: [{when: looked, goto: DEEP}]}
+              DEEP:
+                initial: WEIGHING
+                states:
+                  WEIGHING: {route: [{when: sure, goto: done}, {goto: PAUSING}]}
+                  PAUSING: {wait: {for: 5m, at_most: 3}, then: {elapsed: WEIGHING, exhausted: done}}
+                then:
+                  done: [{when: sure, goto: done}, {goto: LOOKING}]
+          TWO:
+            initial: ASKING
+            states:
+              ASKING: {choose: {ask_about: stay}, then: [{when: told, goto: done}]}
+          THREE:
+            initial: OPENING
+            states:
+              OPENING:
+                wait: {until: 'now + duration("2h")', at_most: 3}
+                then: {elapsed: LISTENING, exhausted: done}
+              LISTENING: {wait: {signal: go, expires: 2h}, then: {received: done, expired: done}}
+        then: {done: [{when: told, goto: SUMMING}, {goto: DENIED}]}
+      SUMMING: {route: done}
+    then:
+      done: [{when: [looked, told], goto: SUCCEEDED}, {goto: DENIED, reason: not_done}]
+"""
+)
+
+
+@cache
+def two() -> CompiledMachine:
+    return built(TWO, *TOOLS)
+
+
+@cache
+def nested() -> CompiledMachine:
+    return built(NESTED, LOOK)
+
+
+@cache
+def three() -> CompiledMachine:
+    return built(_THREE, *TOOLS)
+
+
+NESTING = {"two": two, "nested": nested, "three": three}
+MACHINES = {"refund": refund, "hostile": hostile, "large": large, **NESTING}

@@ -33,15 +33,31 @@ class Drawn:
 
     nodes: dict[str, list[int]]
     edges: list[tuple[str, str, list[int]]]
+    #: arrows between bars and regions
+    together: list[tuple[str, str]]
+    #: the nodes of each cluster, those of clusters within it among them
+    clusters: dict[str, set[str]]
 
     @classmethod
     def of(cls, source: bytes) -> Drawn:
         command = [find_program(), "-Kdot", "-Tjson0"]
         graph = json.loads(subprocess.run(command, input=source, capture_output=True, check=True).stdout, strict=False)
-        names = [found["name"] for found in graph["objects"]]
-        nodes = {found["name"]: numbers(found) for found in graph["objects"]}
-        edges = [(names[e["tail"]], names[e["head"]].partition("@")[0], numbers(e)) for e in graph.get("edges", [])]
-        return cls(nodes, edges)
+        names = {found["_gvid"]: found["name"] for found in graph["objects"]}
+        groups = [found for found in graph["objects"] if "nodes" in found]
+        clusters = {g["name"][8:]: {names[n] for n in g["nodes"]} for g in groups if g["name"].startswith("cluster_")}
+        nodes = {found["name"]: numbers(found) for found in graph["objects"] if found not in groups}
+        arrows = [(names[e["tail"]], names[e["head"]].partition("@")[0], e) for e in graph.get("edges", [])]
+        edges = [(tail, head, numbers(e)) for tail, head, e in arrows if e["class"] != "together"]
+        return cls(nodes, edges, [(tail, head) for tail, head, e in arrows if e["class"] == "together"], clusters)
+
+
+def ends_of(machine: CompiledMachine, t: Transition) -> tuple[str, str]:
+    """Where the arrow of a transition begins and ends: holders are left when they are done, and entered at their first."""
+    tree, target = machine.chart.tree, t.target or ""
+    while target in tree.first:
+        target = tree.first[target]
+    source = f"{t.source}_done" if t.source in tree.children else t.source
+    return source, f"{target}_begun" if target in tree.parallel else target
 
 
 def numbers(element: dict[str, Any]) -> list[int]:
@@ -75,9 +91,9 @@ def test_every_arrow_of_the_dot_source_is_a_transition_and_the_other_way_round(m
         assert found, f"{source} → {target} stands for no transition"
         for number in found:
             t = machine.chart.transitions[number]
-            assert (t.source, t.target) == (source, target)
+            assert ends_of(machine, t) == (source, target)
     assert sorted(n for _, _, found in drawn.edges for n in found) == [t.index for t in arrows(machine)]
-    assert {(source, target) for source, target, _ in drawn.edges} == {(t.source, t.target) for t in arrows(machine)}
+    assert {(source, target) for source, target, _ in drawn.edges} == {ends_of(machine, t) for t in arrows(machine)}
 
 
 def test_rows_and_exits_stand_where_they_belong(machine: CompiledMachine) -> None:
@@ -91,7 +107,10 @@ def test_rows_and_exits_stand_where_they_belong(machine: CompiledMachine) -> Non
             else:
                 assert t.source == name
     states = {name.partition("@")[0] for name in drawn.nodes} - {"note"}
-    assert states == {*machine.definition.states, *(t.target for t in arrows(machine))}
+    holders = {name for name in machine.chart.tree.children if name in machine.definition.all_states}
+    bars = {f"{name}_begun" for name in machine.chart.tree.parallel}
+    expected = {*machine.definition.all_states, *(ends_of(machine, t)[1] for t in arrows(machine)), *bars}
+    assert states == (expected - holders) | {f"{name}_done" for name in holders}
 
 
 def test_the_svg_keeps_the_numbers_of_the_transitions(machine: CompiledMachine) -> None:
@@ -101,9 +120,12 @@ def test_the_svg_keeps_the_numbers_of_the_transitions(machine: CompiledMachine) 
 
 
 def test_every_arrow_of_the_mermaid_text_is_a_transition_and_the_other_way_round(machine: CompiledMachine) -> None:
-    found = re.findall(r"^  s_(\w+) --> s_(\w+)", diagram(machine, "mmd").decode(), re.MULTILINE)
+    found = re.findall(
+        r"^ +(?:s_)?(\w+|\[\*\]) --> (?:s_)?(\w+|\[\*\])", diagram(machine, "mmd").decode(), re.MULTILINE
+    )
     assert len(found) == len(set(found))
-    assert set(found) == {(t.source, t.target) for t in arrows(machine)}
+    gone = {(t.source, "[*]" if (t.target or "").endswith("_done") else t.target) for t in arrows(machine)}
+    assert set(found) == gone | {("[*]", first) for first in machine.chart.tree.first.values()}
 
 
 def test_the_markdown_has_a_row_for_each_transition_but_the_exits(machine: CompiledMachine) -> None:

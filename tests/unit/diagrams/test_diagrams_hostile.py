@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from markdown_it import MarkdownIt
-from unit.diagrams.making import BIDI, HOSTILE, MACHINES, hostile
+from unit.diagrams.making import BIDI, HOSTILE, MACHINES, hostile, three
 
 from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.diagrams import diagram, labels, mermaid, table
@@ -41,13 +41,16 @@ def with_hostile_names(picture: Picture) -> Picture:
             for node in picture.nodes
         ),
         guards=((HOSTILE, HOSTILE),),
+        holders=tuple(replace(holder, word=HOSTILE, mark=HOSTILE) for holder in picture.holders),
     )
 
 
-@pytest.fixture(params=[*MACHINES, "names"])
+@pytest.fixture(params=[*MACHINES, "names", "names of holders"])
 def picture(request: pytest.FixtureRequest) -> Picture:
     if request.param == "names":
         return with_hostile_names(picture_of(hostile()))
+    if request.param == "names of holders":
+        return with_hostile_names(picture_of(three()))
     return picture_of(MACHINES[request.param]())
 
 
@@ -66,8 +69,9 @@ def test_a_hostile_text_is_drawn_as_it_is() -> None:
 
 
 def test_hostile_names_render_too() -> None:
-    svg = draw(dot_of(with_hostile_names(picture_of(hostile()))), "svg")
-    ET.fromstring(svg)  # noqa: S314  our own
+    for machine in (hostile(), three()):
+        svg = draw(dot_of(with_hostile_names(picture_of(machine))), "svg")
+        ET.fromstring(svg)  # noqa: S314  our own
 
 
 @pytest.mark.parametrize("form", ["svg", "png", "dot", "mmd", "md"])
@@ -78,14 +82,27 @@ def test_nothing_unseen_reaches_an_output(form: str) -> None:
         assert b"\x07" not in found
 
 
+STATEMENTS = [
+    r'\t+"?[\w@]+"?( -> "?[\w@]+"?)? \[.*\]',
+    r"\tnewrank=true",
+    r"\t+subgraph cluster_[A-Z][A-Z0-9_]* \{",
+    r"\t+class=(compound|parallel|region) color=.* fillcolor=.* label=<.*> labeljust=[lr] .*",
+    r"\t+\{",
+    r"\t+rank=(same|sink)",
+    r"\t+(note|SUCCEEDED)",
+    r"\t+\}",
+]
+
+
 def test_each_statement_of_the_dot_source_is_one_line(picture: Picture) -> None:
     lines = dot_of(picture).rstrip().splitlines()
     assert lines[0].startswith("digraph ")
     assert lines[1].startswith("\tbgcolor=white ")
     assert lines[-1] == "}"
     for line in lines[2:-1]:
-        assert re.fullmatch(r'\t"?[\w@]+"?( -> "?[\w@]+"?)? \[.*\]', line), line
-    assert len([line for line in lines if " -> " in line.partition("[")[0]]) == len(picture.edges)
+        assert any(re.fullmatch(form, line) for form in STATEMENTS), line
+    arrows = [line for line in lines if " -> " in line.partition("[")[0]]
+    assert len([line for line in arrows if "class=together" not in line]) == len(picture.edges)
 
 
 def test_labels_are_escaped() -> None:
@@ -100,13 +117,16 @@ GRAMMAR = [
     r"---",
     rf"title: {TEXT}",
     r"stateDiagram-v2",
-    rf'  state "{TEXT}" as {NAME}',
-    rf"  {NAME} : {TEXT}",
-    rf"  {NAME} --> {NAME}( : {TEXT}(<br/>{TEXT})*)?",
+    rf' +state "{TEXT}" as {NAME}( \{{)?',
+    r" +\}",
+    r" +--",
+    rf" +{NAME} : {TEXT}",
+    rf" +\[\*\] --> {NAME}",
+    rf" +{NAME} --> ({NAME}|\[\*\])( : {TEXT}(<br/>{TEXT})*)?",
     rf"  note right of {NAME}",
     rf"    {TEXT}",
     r"  end note",
-    r"  classDef k_\w+ fill:#\w{6},stroke:#\w{6},color:#\w{6},stroke-width:\dpx",
+    r"  classDef k_\w+ fill:#\w{6},stroke:#\w{6},color:#\w{6},stroke-width:\dpx(,stroke-dasharray:5)?",
     r"  classDef k_now stroke-width:5px",
     rf"  class {NAME} k_\w+",
 ]
