@@ -367,3 +367,61 @@ def test_a_machine_may_ask_where_no_rule_does(tmp_path: Path) -> None:
 
     end = play(tmp_path, body, LOOK_STEP, act_step(5), machine=machine)
     assert (ending(end), [a.status for a in end.approvals]) == (("SUCCEEDED", "completed"), ["consumed"])
+
+
+def test_a_look_up_before_a_replay_knows_the_same(tmp_path: Path) -> None:
+    """The precondition is read again for the effect that was sent: by its key, and its tool."""
+    find = swap(FIND, ("args:\n", "args:\n  tool: {type: string, optional: true}\n"))
+    given = "{key: effect.key, tool: effect.tool}"
+    act = REPLAYED + f"precondition: {{tool: find, with: {given}, holds: result.items.size() == 0, reason: done}}\n"
+
+    async def body(here: World) -> tuple[Checkpoint, list[Any]]:
+        end = await here.run()
+        return end, [c.args for c in here.tools["find"].calls]
+
+    end, asked = play(tmp_path, body, LOOK_STEP, act_step(), texts=(LOOK, act, find), act=[LOST, DONE])
+    assert asked == [{"key": "act:box:10", "tool": "act"}] * 2
+    assert (ending(end), end.effects[0].attempt) == (("SUCCEEDED", "completed"), 1)
+
+
+@pytest.mark.parametrize(("amount", "again"), [(10, "proposed"), (200, "approved")], ids=["by itself", "with a yes"])
+def test_what_is_found_absent_stands_where_it_stood_before_it_was_sent(tmp_path: Path, amount: int, again: str) -> None:
+    """A yes that was given still stands; the ledger tells each step."""
+
+    async def body(here: World) -> list[str]:
+        task = await here.run()
+        if task.approvals:
+            await here.runtime.approve(task.approvals[0].id, BOB)
+            task = await here.runtime.resume(task.task.id)
+        assert ending(task) == ("SUCCEEDED", "completed")
+        return [r["status"] for r in await here.rows(task, "effect_event")]
+
+    rows = play(tmp_path, body, LOOK_STEP, act_step(amount), act=[LOST, DONE], find=[NONE])
+    before = ["proposed"] if again == "proposed" else ["proposed", "approved"]
+    assert rows == [*before, "intended", "unknown", again, "intended", "executed"]
+
+
+def test_the_ledger_holds_what_was_sent_last_under_a_key(tmp_path: Path) -> None:
+    """Refused, and sent again with another amount under the same key: the record is of the second one."""
+    look = swap(LOOK, ("returns:\n", "returns:\n  size: {type: integer}\n"))
+    act = swap(ACT, ("act:{thing}:{amount}", "act:{thing}"))
+    machine = swap(
+        MACHINE,
+        ("      look: stay\n", "      look: {rows: [{goto: ACTING}]}\n"),
+        ("with: proposal", "with: {thing: input.thing, amount: evidence.look.size}"),
+        ("then: {ok: SUCCEEDED, failed: FAILED,", "then: {ok: SUCCEEDED, failed: LOOKING,"),
+    )
+    sizes = [{"good": True, "size": 10}, {"good": True, "size": 20}]
+    refused = RefusedByServiceError("too small", reason="too_small")
+    end = play(
+        tmp_path,
+        to_its_end,
+        LOOK_STEP,
+        LOOK_STEP,
+        machine=machine,
+        texts=(look, act, FIND),
+        look=sizes,
+        act=[refused, DONE],
+    )
+    assert ending(end) == ("SUCCEEDED", "completed")
+    assert [(e.key, e.args["amount"], e.attempt, e.receipt) for e in end.effects] == [("act:box", 20, 2, DONE)]
