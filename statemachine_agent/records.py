@@ -124,6 +124,12 @@ class Head:
     evidence_count: int = 0
     #: the question or answer that came with an end
     output: str | None = None
+    #: by tool: an effect made its results old, up to this number
+    old: Mapping[str, int] = field(default_factory=dict)
+
+    def is_old(self, tool: str, name: str) -> bool:
+        """True where an effect made the result `name` of `tool` old."""
+        return int(name.removeprefix("ev-")) <= self.old.get(tool, -1)
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,8 @@ class Evidence:
     payload: Any
     payload_hash: str
     asked: Mapping[str, Any]
+    #: an effect touched since what it tells of: it is on record, and guards and prompts do not see it any more
+    old: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,6 +231,11 @@ class Checkpoint:
     timers: tuple[Timer, ...] = ()
     #: somebody asked for the task to be cancelled: who, and when
     cancel_requested: Mapping[str, Any] | None = None
+
+    @property
+    def known(self) -> tuple[Evidence, ...]:
+        """The results that are not old, oldest first."""
+        return tuple(e for e in self.evidence if not e.old)
 
     def effect(self, key: str) -> Effect | None:
         """The effect under `key`."""

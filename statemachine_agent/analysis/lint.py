@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from statemachine_agent.analysis.absent import absent_in_machine, absent_in_tool
 from statemachine_agent.analysis.confirming import confirmed_too_late
 from statemachine_agent.analysis.presence import missing_evidence
-from statemachine_agent.definition.catalogue import Catalogue, MachineFile
+from statemachine_agent.definition.catalogue import Catalogue, MachineFile, ToolFile
 from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition
 from statemachine_agent.guards.check import Checked, checked_guards, untrusted_fields
+from statemachine_agent.text import nearest
 
 
 def lint(catalogue: Catalogue, python_packages: frozenset[str] | None = None) -> list[Fault]:
@@ -27,10 +28,24 @@ def lint(catalogue: Catalogue, python_packages: frozenset[str] | None = None) ->
     for tool in catalogue.tools.values():
         if tool.document.source.name not in broken:
             findings += absent_in_tool(catalogue, tool)
+            findings += _touched_by_nobody(catalogue, tool)
     for file in catalogue.machines.values():
         if file.document.source.name not in broken:
             findings += _machine(catalogue, file)
     return findings
+
+
+def _touched_by_nobody(catalogue: Catalogue, file: ToolFile) -> Iterator[Fault]:
+    """A read of something that no write changes by that name, where a write changes something with nearly that name."""
+    if not file.manifest.is_read or file.manifest.touches is None:
+        return
+    written = {w for f in catalogue.tools.values() if f.manifest.touches for w in f.manifest.touches.writes}
+    for index, name in enumerate(file.manifest.touches.reads):
+        near = nearest(name, written)
+        if name not in written and near is not None:
+            text = f"no write touches `{name}`, so results of `{file.manifest.tool}` never become old by it"
+            path = ("touches", "reads", index)
+            yield file.document.fault(path, text, f"did you mean `{near}`?", level=Level.WARNING)
 
 
 def _bindings(catalogue: Catalogue, packages: frozenset[str]) -> Iterator[Fault]:

@@ -1,7 +1,7 @@
 """Which evidence is surely there when a state is entered, and guards that read what may be missing.
 
-A must-analysis over the rows: what a path records, and what a passed `has(evidence.T)` shows, holds behind it. It only
-warns: a guard that reads absent evidence ends the task, and authors forget to ask `has(…)` first.
+A must-analysis over the rows: what a path records, and what a passed `has(evidence.T)` shows, holds behind it, until a write
+makes it old. It only warns: a guard that reads absent evidence ends the task, and authors forget to ask `has(…)` first.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def missing_evidence(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]
     present = _at_entry(catalogue, machine)
     warned: set[tuple[str, str]] = set()
     for name, state in machine.all_states.items():
-        for known, rows in _lists(catalogue, state):
-            for guard, tool in _unsure(machine, present.get(name, frozenset()) | known, rows):
+        for known, gone, rows in _lists(catalogue, state):
+            for guard, tool in _unsure(machine, (present.get(name, frozenset()) - gone) | known, rows):
                 if (guard, tool) not in warned:
                     warned.add((guard, tool))
                     text = f"`{guard}` reads `evidence.{tool}`, which may not be there yet in `{name}`"
@@ -55,6 +55,7 @@ def _at_entry(catalogue: Catalogue, machine: MachineDefinition) -> Mapping[str, 
     waiting: list[str] = []
 
     def come(name: str, there: Tools) -> None:
+        there -= _old_beside(catalogue, machine, name)
         merged = there if name not in present else present[name] & there
         if present.get(name) != merged:
             present[name] = merged
@@ -81,8 +82,8 @@ def _at_entry(catalogue: Catalogue, machine: MachineDefinition) -> Mapping[str, 
 def _edges(
     catalogue: Catalogue, machine: MachineDefinition, state: State, before: Tools
 ) -> Iterator[tuple[str, Tools]]:
-    for known, rows in _lists(catalogue, state):
-        there = before | known
+    for known, gone, rows in _lists(catalogue, state):
+        there = (before - gone) | known
         for row in rows:
             passed = there | _shown(machine, row.when or ())
             if row.goto:
@@ -91,28 +92,51 @@ def _edges(
                 there |= _shown(machine, row.unless)
 
 
-def _lists(catalogue: Catalogue, state: State) -> Iterator[tuple[Tools, Sequence[Row]]]:
-    """The lists of rows of a state, each with the tools whose results are new when it is judged."""
+def _lists(catalogue: Catalogue, state: State) -> Iterator[tuple[Tools, Tools, Sequence[Row]]]:
+    """The lists of rows of a state, each with the tools whose results are new, and old, when it is judged."""
+    none: Tools = frozenset()
     match state:
         case ChooseState():
             for tool, choice in state.choose.items():
                 manifest = catalogue.tool(tool)
                 if tool in CONTROLS or manifest is None or not manifest.is_read:
-                    yield frozenset(), choice.rows
+                    yield none, none, choice.rows
                 else:  # a read's refusals are judged before it is called, its targets on its result
-                    yield frozenset(), [row for row in choice.rows if row.refuse]
-                    yield frozenset({tool}), [row for row in choice.rows if not row.refuse]
-            yield frozenset(), state.then
+                    yield none, none, [row for row in choice.rows if row.refuse]
+                    yield frozenset({tool}), none, [row for row in choice.rows if not row.refuse]
+            yield none, none, state.then
         case CallState(call=tool) | ReconcileState(reconcile=tool):
             for outcome, rows in state.then.items():
-                yield frozenset({tool} if str(outcome) in ("ok", "found") else ()), rows
+                came = str(outcome) in ("ok", "found")
+                yield frozenset({tool} if came else ()), _made_old(catalogue, tool) if came else none, rows
         case WaitState():
-            for came, rows in state.then.items():
-                yield frozenset({state.wait.signal} if state.wait.signal and came == "received" else ()), rows
+            for came_by, rows in state.then.items():
+                signal = state.wait.signal if came_by == "received" else None
+                yield frozenset({signal} if signal else ()), none, rows
         case _:
             for rows in getattr(state, "then", {}).values():
-                yield frozenset(), rows
-            yield frozenset(), getattr(state, "route", ())
+                yield none, none, rows
+            yield none, none, getattr(state, "route", ())
+
+
+def _made_old(catalogue: Catalogue, tool: str) -> Tools:
+    """The reads whose results are old once an effect of `tool` is done; what found the effect came after it."""
+    write = catalogue.tool(tool)
+    if write is None or write.is_read:
+        return frozenset()
+    found_by = write.reconciler.tool if write.reconciler else None
+    return frozenset(n for n, f in catalogue.tools.items() if write.makes_old(f.manifest) and n != found_by)
+
+
+def _old_beside(catalogue: Catalogue, machine: MachineDefinition, name: str) -> Tools:
+    """The reads whose results may become old at any time, since a region beside this one calls a write."""
+    nesting = machine.nesting
+    old: set[str] = set()
+    for region in (name, *nesting.above(name)):
+        for beside in nesting.siblings(region) if nesting.is_region(region) else ():
+            for state in (nesting.states[one] for one in nesting.within(beside)):
+                old |= _made_old(catalogue, state.call) if isinstance(state, CallState) else set()
+    return frozenset(old)
 
 
 def _unsure(machine: MachineDefinition, there: Tools, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:

@@ -80,7 +80,8 @@ def show(context: click.Context, task: str, db: str | None, as_json: bool) -> in
         f" {usage.active_ms / 1000:.1f} s active, {usage.cost_usd} USD"
     )
     for found in checkpoint.evidence:
-        say(f"{found.name:<8} {found.tool} from {found.source} ({found.purpose}): {compact(found.payload, 160)}")
+        old = ", old" if found.old else ""
+        say(f"{found.name:<8} {found.tool} from {found.source} ({found.purpose}{old}): {compact(found.payload, 160)}")
     for effect in checkpoint.effects:
         receipt = f", receipt {compact(effect.receipt, 80)}" if effect.receipt is not None else ""
         say(f"effect   {effect.key}: {effect.status}, attempt {effect.attempt}{receipt}")

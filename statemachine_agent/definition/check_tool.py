@@ -83,6 +83,10 @@ def _effect(document: Document, tool: ToolManifest) -> list[Fault]:
             for key in ("idempotency", "precondition", "approval")
             if key in given
         ]
+        if tool.touches is not None and tool.touches.writes:
+            faults.append(
+                fault(("touches", "writes"), "a read writes nothing", "write `reads`, or say `effect: write`")
+            )
         if tool.retry.unsent:
             faults.append(fault(("retry", "unsent"), "`unsent` is for writes", "a read has `attempts`"))
         return faults

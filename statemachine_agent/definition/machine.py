@@ -37,6 +37,10 @@ from statemachine_agent.text import nearest, shorten
 #: a value of `with`: a reference (`input.isbn`), a literal, or `{text: …}` for a literal that looks like one
 Given = Any
 
+#: calls that one proposal may hold at most, whatever a machine says
+MOST_AT_ONCE = 32
+AtOnce = Annotated[StrictInt, Field(ge=1, le=MOST_AT_ONCE)]
+
 
 class Limits(Node):
     """Budgets of one task; a step is one decision of the model."""
@@ -122,7 +126,7 @@ NOT_A_TARGET = BeforeValidator(_by_outcome)
 class ChooseState(Node):
     """The model makes one proposal per step among these."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"parallel_calls", "model"})
+    not_built: ClassVar[frozenset[str]] = frozenset({"model"})
     kind: ClassVar[str] = "choose"
     #: what the model is told in this state; else the summary of the machine
     brief: Text | None = None
@@ -130,6 +134,8 @@ class ChooseState(Node):
     choose: Choices
     #: exits by evidence, tried after each recorded step
     then: Rows = ()
+    #: how many independent reads one proposal may hold; else the machine's
+    parallel_calls: AtOnce | None = None
 
 
 class RouteState(Node):
@@ -307,7 +313,7 @@ Guard = Annotated[
 class MachineDefinition(Node):
     """One machine file."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"output", "retain", "redact", "model", "parallel_calls"})
+    not_built: ClassVar[frozenset[str]] = frozenset({"output", "retain", "redact", "model"})
 
     stand_in: ClassVar[Mapping[str, object]] = {
         "version": 1, "summary": "-", "limits": {"steps": 1}, "success": [], "initial": "X",
@@ -335,6 +341,8 @@ class MachineDefinition(Node):
     progress: Progress = Progress()
     #: calls of a tool per task; the tighter of this and the manifest counts
     at_most: Mapping[Lower, Count] = Field(default_factory=dict)
+    #: how many independent reads one proposal may hold; 1: one call at a time
+    parallel_calls: AtOnce = 4
     #: the state in which a task begins
     initial: Upper
     #: name to state; a state is of the kind of its one verb

@@ -196,13 +196,36 @@ class Retry(Node):
     errors: tuple[Lower, ...] = ("timeout", "unavailable")
 
 
+#: names that the author makes up, the same in every manifest that means the same thing
+Things = Annotated[tuple[Lower, ...], Field(min_length=1), in_schema(uniqueItems=True)]
+
+
+class Touches(Node):
+    """What of the world a tool looks at, and what it changes: things with names of the author's own."""
+
+    #: what its answer depends on
+    reads: Things = Field(default=())
+    #: of a write: what it changes; results of reads that look at it are old then
+    writes: Things = Field(default=())
+
+    @model_validator(mode="after")
+    def _something(self) -> Touches:
+        if not self.reads and not self.writes:
+            raise complaint("`touches` names nothing", "write `reads:` or `writes:`, or remove it")
+        for names in (self.reads, self.writes):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise complaint(f"`{twice}` is named twice", "name each thing once")
+        return self
+
+
 Effect = Literal["read", "write", "irreversible"]
 
 
 class ToolManifest(Node):
     """One tool file."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"render", "redact", "fresh_for", "polling", "touches"})
+    not_built: ClassVar[frozenset[str]] = frozenset({"render", "redact", "fresh_for", "polling"})
 
     stand_in: ClassVar[Mapping[str, object]] = {
         "version": 1, "summary": "-", "source": "x", "binding": {"python": "x:x"}, "returns": {},
@@ -242,6 +265,8 @@ class ToolManifest(Node):
     errors: Mapping[StatusCode, Lower] = Field(default_factory=dict)
     #: the largest answer of a read that is kept
     max_bytes: Annotated[StrictInt, Field(ge=256, le=16_777_216)] = 262_144
+    #: what it looks at and what it changes
+    touches: Touches | None = None
 
     @property
     def is_read(self) -> bool:
@@ -257,3 +282,20 @@ class ToolManifest(Node):
     def can_be_looked_up(self) -> bool:
         """True where it can be asked whether an effect happened."""
         return self.idempotency is not None and (self.idempotency.reconcile is not None or self.idempotency.replay)
+
+    def makes_old(self, other: ToolManifest) -> bool:
+        """True where an effect of this tool makes earlier results of the read `other` old."""
+        if self.touches is None or other.touches is None or not other.is_read:
+            return False
+        return not set(self.touches.writes).isdisjoint(other.touches.reads)
+
+
+def commute(one: ToolManifest, other: ToolManifest) -> bool:
+    """True where it makes no difference which of two calls comes first: neither writes what the other reads or writes."""
+    both = (one.touches or _NOTHING, other.touches or _NOTHING)
+    return all(
+        set(a.writes).isdisjoint((*b.reads, *b.writes)) for a, b in (both, both[::-1])
+    )  # fmt: skip
+
+
+_NOTHING = Touches.model_construct()

@@ -281,6 +281,7 @@ def _tool(found: Schema) -> None:
         "properties": {
             **dict.fromkeys(("idempotency", "precondition", "approval"), False),
             "retry": {"properties": {"unsent": _ABSENT}},
+            "touches": {"properties": {"writes": _ABSENT}},
             "binding": {"properties": {"http": {"properties": asked}}},
         }
     }
@@ -328,5 +329,6 @@ _RULES: Mapping[str, Callable[[Schema], None]] = {
     "Binding": _with({"oneOf": [_has("http"), _has("python")]}),
     "Idempotency": _with(_not_both(_has("reconcile"), _REPLAYED)),
     "ToolManifest": _tool,
+    "Touches": _with({"anyOf": [_has("reads"), _has("writes")]}),
     "ScriptedStep": _with(_not_both(_has("call"), _has("calls", {"minItems": 1}))),
 }

@@ -1,4 +1,4 @@
-"""Phase 5: the policy's word on a checked call: scopes, rules, and whether people's yes covers exactly this action.
+"""Phase 5: the policy's word on each checked call: scopes, rules, and whether people's yes covers exactly this action.
 
 It reads nothing that the model wrote but checked arguments. It must not run anything.
 """
@@ -11,8 +11,9 @@ from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.definition.machine import ApprovalState
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.errors import GuardError
+from statemachine_agent.loop.call import Call
 from statemachine_agent.loop.context import Event
-from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Finding, expect
+from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Observation, expect
 from statemachine_agent.loop.view import live_actor
 from statemachine_agent.models.decision import RequestApproval
 from statemachine_agent.policy import approvals
@@ -22,60 +23,72 @@ from statemachine_agent.records import Effect
 
 
 def authorise(checked: CheckedCall) -> AuthorisedCall:
-    """The call with its ruling; `finding` says what stands in the way."""
+    """The calls with the policy's word on each; `finding` says what stands in the way."""
     expect(checked, CheckedCall, "authorise")
-    if checked.finding is not None or checked.manifest is None:
-        return AuthorisedCall(checked, finding=checked.finding)
+    planned = checked.proposal.planned
+    if planned is not None and planned.purpose == "reconcile" and checked.calls:
+        return _looked_for(checked, checked.calls[0], planned.effect)
+    approval_id, calls = None, []
+    for call in checked.calls:
+        approval_id, ruled = _permitted(checked, call)
+        calls.append(ruled)
+    return AuthorisedCall(checked, tuple(calls), approval_id)
+
+
+def _looked_for(checked: CheckedCall, call: Call, effect: Effect | None) -> AuthorisedCall:
+    """A look-up needs no permission; a replay may be the first that arrives, and is a write like any other."""
+    if call.manifest is None or call.manifest.reconciler is not None or effect is None or not effect.status.is_open:
+        return AuthorisedCall(checked, checked.calls)
+    rules = policy_version(checked.proposal.observation.context.machine, call.manifest)
+    sent = Action(
+        call.manifest.tool, call.manifest.version, effect.args, effect.key, rules
+    )  # judged by the rules of now
+    approval_id, call = _permitted(checked, replace(call, action=sent))
+    return AuthorisedCall(checked, (call,), approval_id)
+
+
+def _permitted(checked: CheckedCall, call: Call) -> tuple[str | None, Call]:
+    """The approval that covers the call, and the call with what forbids it; what is wrong already is not asked about."""
+    if call.finding is not None or call.manifest is None:
+        return None, call
     try:
-        return _ruled(checked, checked.manifest)
+        return _ruled(checked, call, call.manifest)
     except GuardError as problem:
         kind = "guard_error" if checked.proposal.planned is None else "blocked"
-        return AuthorisedCall(checked, finding=Finding(kind, "guard_error", problem.message))
+        return None, call.but(kind, "guard_error", problem.message)
 
 
-def _ruled(checked: CheckedCall, manifest: ToolManifest) -> AuthorisedCall:
-    observation = checked.proposal.observation
-    planned = checked.proposal.planned
-    if planned is not None and planned.purpose == "reconcile":
-        if manifest.reconciler is not None or planned.effect is None or not planned.effect.status.is_open:
-            return AuthorisedCall(checked)
-        checked = _as_sent(checked, manifest, planned.effect)  # a replay is a write like any other
+def _ruled(checked: CheckedCall, call: Call, manifest: ToolManifest) -> tuple[str | None, Call]:
+    observation, planned = checked.proposal.observation, checked.proposal.planned
     actor = live_actor(observation.context, observation.checkpoint)
     pending = observation.checkpoint.head.proposal
     raised = isinstance(checked.decision, RequestApproval)
-    if checked.proposal.planned is not None and pending is not None and pending["tool"] == manifest.tool:
+    if planned is not None and pending is not None and pending["tool"] == manifest.tool:
         raised = bool(pending["raised"])
-    ruling = rule(manifest, actor, checked.args, raised=raised)
-    if manifest.is_read or checked.proposal.planned is None:
-        _tell(checked, ruling)
+    ruling = rule(manifest, actor, call.args, raised=raised)
+    if manifest.is_read or planned is None:
+        _tell(checked, call, ruling)
     if manifest.is_read:
-        denied = Finding("denied", ruling.reason, ruling.detail) if isinstance(ruling, Deny) else None
-        return AuthorisedCall(checked, ruling, finding=denied)
-    if checked.proposal.planned is None:
-        return AuthorisedCall(checked, ruling)  # proposed: nothing runs, the machine's route reads the ruling
-    authorised = _covered(checked, ruling)
-    _tell(checked, ruling, authorised.finding is None)
-    return authorised
+        return None, call.but("denied", ruling.reason, ruling.detail) if isinstance(ruling, Deny) else call
+    if planned is None:
+        return None, call  # proposed: nothing runs, the machine's route reads the ruling
+    approval_id, call = _covered(observation, call, ruling)
+    _tell(checked, call, ruling, call.finding is None)
+    return approval_id, call
 
 
-def _as_sent(checked: CheckedCall, manifest: ToolManifest, effect: Effect) -> CheckedCall:
-    """The call with the action that was sent, which is judged by the rules of now."""
-    rules = policy_version(checked.proposal.observation.context.machine, manifest)
-    return replace(checked, action=Action(manifest.tool, manifest.version, effect.args, effect.key, rules))
-
-
-def _covered(checked: CheckedCall, ruling: Ruling) -> AuthorisedCall:
+def _covered(observation: Observation, call: Call, ruling: Ruling) -> tuple[str | None, Call]:
     """A write about to run: denied, allowed, or covered by an approval of exactly this action."""
     if isinstance(ruling, Deny):
-        return AuthorisedCall(checked, ruling, finding=Finding("blocked", ruling.reason, ruling.detail))
-    observation, action = checked.proposal.observation, checked.action
+        return None, call.but("blocked", ruling.reason, ruling.detail)
+    action = call.action
     assert action is not None  # noqa: S101  a write has one
     effect = observation.checkpoint.effect(action.key)
     asked = [a for a in observation.checkpoint.approvals if a.tool == action.tool]
     approval = next((a for a in reversed(asked) if a.effect_key == action.key), asked[-1] if asked else None)
     needs = isinstance(ruling, RequireApproval)
     if not needs and (approval is None or approval.effect_key != action.key):
-        return AuthorisedCall(checked, ruling)
+        return None, call
     context = observation.context
     starter = str(observation.checkpoint.task.actor["id"])
     again = effect is not None and approval is not None and effect.approval_id == approval.id and not effect.is_settled
@@ -86,9 +99,8 @@ def _covered(checked: CheckedCall, ruling: Ruling) -> AuthorisedCall:
     if why is None and effect is not None and effect.action_hash != action.hash:
         why = "action_changed"
     if why is not None:
-        text = f"no valid approval covers this action ({action.hash[:12]})"
-        return AuthorisedCall(checked, ruling, finding=Finding("blocked", why, text))
-    return AuthorisedCall(checked, ruling, approval.id if approval else None)
+        return None, call.but("blocked", why, f"no valid approval covers this action ({action.hash[:12]})")
+    return approval.id if approval else None, call
 
 
 def _needed(machine: CompiledMachine, ruling: Ruling, state: str) -> tuple[str, ...]:
@@ -108,8 +120,7 @@ def _roles_missing(needed: tuple[str, ...], granted: tuple[str, ...]) -> str | N
     return None
 
 
-def _tell(checked: CheckedCall, ruling: Ruling, covered: bool = False) -> None:  # noqa: FBT001, FBT002
+def _tell(checked: CheckedCall, call: Call, ruling: Ruling, covered: bool = False) -> None:  # noqa: FBT001, FBT002
     observation = checked.proposal.observation
-    tool = checked.manifest.tool if checked.manifest else ""
-    data = {"state": observation.state, "tool": tool, "ruling": ruling, "covered": covered}
+    data = {"state": observation.state, "tool": call.tool, "ruling": ruling, "covered": covered}
     observation.context.emit(Event("ruled", observation.checkpoint.task.id, data))

@@ -46,12 +46,17 @@ def remaining(context: Context, head: Head) -> dict[str, Any]:
     return {
         "steps": max(0, limits.steps - head.steps),
         "tokens": max(0, limits.tokens - head.usage.tokens),
-        "tool_calls": max(0, limits.tool_calls - head.usage.tool_calls),
+        "tool_calls": tool_calls_left(context, head),
         "seconds": int(seconds_left(context, head)),
     }
 
 
-def calls_left(context: Context, head: Head, tool: str) -> bool:
-    """True where `tool` may be called once more in this task."""
+def tool_calls_left(context: Context, head: Head) -> int:
+    """How many calls of tools the budget has left."""
+    return max(0, context.machine.definition.limits.tool_calls - head.usage.tool_calls)
+
+
+def calls_left(context: Context, head: Head, tool: str) -> int | None:
+    """How often `tool` may still be called in this task; None: as often as the budget allows."""
     most = context.machine.at_most(tool)
-    return most is None or head.calls.get(tool, 0) < most
+    return None if most is None else max(0, most - head.calls.get(tool, 0))

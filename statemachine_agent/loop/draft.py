@@ -293,7 +293,7 @@ class Draft:
             "because": list(rules.because),
             "evidence": [
                 {"id": e.name, "tool": e.tool, "source": e.source, "at": e.at.isoformat(), "trust": e.trust}
-                for e in self.checkpoint.evidence
+                for e in self.checkpoint.known
             ],
         }
         lasts: timedelta = definition.approval.expires

@@ -1,12 +1,12 @@
 """Phase 6: the call, not the proposal, is the action.
 
-A read is called. A write is looked at once more (its precondition, what is known of its key), then its intent is committed,
-and only then is it sent, once, under its key. It must not decide what follows.
+Reads are called, several at once. A write is looked at once more (its precondition, what is known of its key), then its
+intent is committed, and only then is it sent, once, under its key. It must not decide what follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,73 +16,55 @@ from statemachine_agent.definition.manifest import Reconcile, ToolManifest
 from statemachine_agent.definition.schema import with_floats
 from statemachine_agent.errors import GuardError, LeaseLostError, RefusedError
 from statemachine_agent.guards.evaluate import truth, value
-from statemachine_agent.loop.budget import calls_left, seconds_left
+from statemachine_agent.loop import calling
+from statemachine_agent.loop.budget import calls_left
+from statemachine_agent.loop.call import Call, Finding
 from statemachine_agent.loop.context import LEASE, Event
 from statemachine_agent.loop.draft import Draft, effect_of
-from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Finding, LookedUp, Observation, Outcome, expect
+from statemachine_agent.loop.phases import AuthorisedCall, LookedUp, Observation, Outcome, Planned, expect
 from statemachine_agent.loop.rows import looked_up_rows
 from statemachine_agent.policy.action import Action
 from statemachine_agent.records import ApprovalStatus, Checkpoint, Effect, EffectStatus
 from statemachine_agent.store.port import KeyTakenError
 from statemachine_agent.times import time_text
 from statemachine_agent.tools.arguments import checked_arguments
-from statemachine_agent.tools.outcome import Attempt, Failed, Ok
+from statemachine_agent.tools.outcome import Failed, Ok
 from statemachine_agent.tools.results import BadResultError, accept
 
 
 async def execute(authorised: AuthorisedCall) -> Outcome:
-    """What became of the call; nothing is sent where a finding stands in the way."""
+    """What became of the calls; nothing is sent where a finding stands in the way."""
     expect(authorised, AuthorisedCall, "execute")
-    checked = authorised.checked
-    checkpoint = checked.proposal.observation.checkpoint
-    planned = checked.proposal.planned
+    planned = authorised.checked.proposal.planned
+    checkpoint, finding = authorised.checked.proposal.observation.checkpoint, authorised.finding
     if planned is not None and planned.purpose == "reconcile":
-        return await _reconcile(authorised)
-    if authorised.finding is not None or checked.manifest is None:
-        return Outcome(authorised, checkpoint, finding=authorised.finding)
-    if checked.manifest.is_read:
-        return await _read(authorised, checked.manifest)
+        return await _reconcile(authorised, authorised.calls[0], planned)
+    tools = [(call.manifest, call.args) for call in authorised.calls if call.manifest is not None]
+    if finding is not None or not tools:
+        return Outcome(authorised, checkpoint, finding=finding)
+    if all(manifest.is_read for manifest, _ in tools):
+        return await _reads(authorised, tools)
     if planned is None:
         return Outcome(authorised, checkpoint)  # a write is proposed here, never run
-    return await _write(authorised, checked.manifest)
+    return await _write(authorised, authorised.calls[0])
 
 
-async def _read(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
+async def _reads(authorised: AuthorisedCall, reads: Sequence[tuple[ToolManifest, Mapping[str, Any]]]) -> Outcome:
     observation = authorised.checked.proposal.observation
-    if not calls_left(observation.context, observation.checkpoint.head, manifest.tool):
-        finding = Finding("failed", "at_most", f"`{manifest.tool}` was called as often as a task may")
-        return Outcome(authorised, observation.checkpoint, finding=finding)
-    attempts = await _call(observation, manifest, authorised.checked.args, None)
-    return Outcome(authorised, observation.checkpoint, tuple(attempts))
-
-
-async def _call(
-    observation: Observation, manifest: ToolManifest, args: Mapping[str, Any], key: str | None
-) -> list[Attempt]:
-    context, task_id = observation.context, observation.checkpoint.task.id
-
-    def tell(request_id: str, number: int) -> None:
-        data = {"tool": manifest.tool, "args": args, "key": key, "request_id": request_id, "attempt": number}
-        context.emit(Event("calling", task_id, data))
-
-    seconds = seconds_left(context, observation.checkpoint.head)
-    if key is not None:
-        seconds = max(seconds, manifest.timeout.total_seconds())  # what may have been sent is waited for
-
-    def told(attempt: Attempt) -> None:
-        context.emit(Event("called", task_id, {"tool": manifest.tool, "attempt": attempt}))
-
-    return await context.toolbox.call(manifest, args, key=key, seconds=seconds, on_request=tell, on_attempt=told)
+    for manifest, _ in reads:
+        if calls_left(observation.context, observation.checkpoint.head, manifest.tool) == 0:
+            finding = Finding("failed", "at_most", f"`{manifest.tool}` was called as often as a task may")
+            return Outcome(authorised, observation.checkpoint, finding=finding)
+    return Outcome(authorised, observation.checkpoint, await calling.read(observation, reads))
 
 
 # ---------------------------------------------------------------- a write
 
 
-async def _write(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
-    checked = authorised.checked
-    observation = checked.proposal.observation
-    checkpoint, action = observation.checkpoint, checked.action
-    assert action is not None  # noqa: S101  a write has one
+async def _write(authorised: AuthorisedCall, call: Call) -> Outcome:
+    observation = authorised.checked.proposal.observation
+    checkpoint, manifest, action = observation.checkpoint, call.manifest, call.action
+    assert manifest is not None and action is not None  # noqa: S101, PT018  a write has both
     receipt, finding, task_id = await _known(observation, action)
     if receipt is not None:
         return Outcome(authorised, checkpoint, receipt=receipt, receipt_of=task_id)
@@ -101,14 +83,14 @@ async def _write(authorised: AuthorisedCall, manifest: ToolManifest) -> Outcome:
         return Outcome(authorised, checkpoint, looked_up=looked_up, finding=finding)
     if clock.monotonic() - started > LEASE / 2:  # stopped in between; somebody else may have taken over
         raise LeaseLostError("the worker stood still between the intent and the call: nothing was sent")
-    attempts = await _call(replace(observation, checkpoint=after), manifest, checked.args, action.key)
-    return Outcome(authorised, after, tuple(attempts), intended=True)
+    attempts = await calling.call(replace(observation, checkpoint=after), manifest, call.args, action.key)
+    return Outcome(authorised, after, (attempts,), intended=True)
 
 
 def _in_the_way(observation: Observation, action: Action) -> Finding | None:
     """What of the task itself forbids sending: calls used up, or an earlier effect of the tool of which nobody knows."""
     checkpoint = observation.checkpoint
-    if not calls_left(observation.context, checkpoint.head, action.tool):
+    if calls_left(observation.context, checkpoint.head, action.tool) == 0:
         return Finding("blocked", "at_most", f"`{action.tool}` was called as often as a task may")
     earlier = checkpoint.open_effect(action.tool)
     if earlier is not None and earlier.key != action.key:
@@ -177,7 +159,7 @@ async def _look_up(
     if faults:
         text = f"`{lookup.tool}`: " + "; ".join(map(str, faults))
         return Finding("blocked", "precondition_unreadable", text)
-    return LookedUp(lookup, args, tuple(await _call(observation, lookup, args, None)))
+    return LookedUp(lookup, args, await calling.call(observation, lookup, args))
 
 
 def _roots(
@@ -194,8 +176,7 @@ def _roots(
 
 async def _intent(authorised: AuthorisedCall, action: Action, looked_up: LookedUp | None) -> Checkpoint:
     """Commit that this will be sent: effect, consumed approval and lease in one transaction, or nothing."""
-    checked = authorised.checked
-    observation = checked.proposal.observation
+    observation = authorised.checked.proposal.observation
     context = observation.context
     draft = Draft(context, observation.checkpoint, "intent")
     if looked_up is not None:
@@ -229,12 +210,11 @@ async def _intent(authorised: AuthorisedCall, action: Action, looked_up: LookedU
 # ---------------------------------------------------------------- reconciliation
 
 
-async def _reconcile(authorised: AuthorisedCall) -> Outcome:
+async def _reconcile(authorised: AuthorisedCall, call: Call, planned: Planned) -> Outcome:
     """Ask the service by key whether the effect happened; in doubt it is `failed`, and the effect stays open."""
-    checked = authorised.checked
-    planned, manifest = checked.proposal.planned, checked.manifest
-    assert planned is not None and manifest is not None  # noqa: S101, PT018  chosen by the caller
-    observation = checked.proposal.observation
+    manifest = call.manifest
+    assert manifest is not None  # noqa: S101  what a state looks for is a tool
+    observation = authorised.checked.proposal.observation
     checkpoint = observation.checkpoint
     if planned.effect is None:
         finding = Finding("failed", "in_doubt", f"there is no effect of `{manifest.tool}` to look for")
@@ -271,22 +251,21 @@ async def _replay(authorised: AuthorisedCall, manifest: ToolManifest, effect: Ef
         text = f"it was not sent again: {finding.text}"
         finding = Finding("failed", finding.error_class, text)
         return Outcome(authorised, observation.checkpoint, looked_up=looked_up, reconciled="failed", finding=finding)
-    attempts = tuple(await _call(observation, manifest, effect.args, effect.key))
+    attempts = await calling.call(observation, manifest, effect.args, effect.key)
     outcome = attempts[-1].outcome
     if isinstance(outcome, Ok):
         return Outcome(
-            authorised, observation.checkpoint, attempts, looked_up, reconciled="found", found=outcome.payload
+            authorised, observation.checkpoint, (attempts,), looked_up, reconciled="found", found=outcome.payload
         )
     text = f"the replay was not answered: {getattr(outcome, 'detail', '')}"
     finding = Finding("failed", "in_doubt", text)
-    return Outcome(authorised, observation.checkpoint, attempts, looked_up, reconciled="failed", finding=finding)
+    return Outcome(authorised, observation.checkpoint, (attempts,), looked_up, reconciled="failed", finding=finding)
 
 
 async def _ask_service(
     authorised: AuthorisedCall, manifest: ToolManifest, reconcile: Reconcile, effect: Effect
 ) -> Outcome:
-    checked: CheckedCall = authorised.checked
-    observation = checked.proposal.observation
+    observation = authorised.checked.proposal.observation
     checkpoint = observation.checkpoint
     lookup = observation.context.machine.tools[reconcile.tool]
     data = {"args": effect.args, "effect": {"key": effect.key, "tool": effect.tool}}

@@ -38,7 +38,7 @@ def _next(context: Context, checkpoint: Checkpoint) -> str:
 
 def _within_limit(context: Context, checkpoint: Checkpoint, found: Availability) -> Availability:
     """A tool at its `at_most` is hidden."""
-    if found.tool in CONTROLS or calls_left(context, checkpoint.head, found.tool):
+    if found.tool in CONTROLS or calls_left(context, checkpoint.head, found.tool) != 0:
         return found
     times = context.machine.at_most(found.tool)
     return Availability(found.tool, Standing.HIDDEN, f"it may be called {times} times in a task, and was")

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from statemachine_agent.chart.chart import Availability, Macrostep, Standing
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.errors import IllegalPhaseError
+from statemachine_agent.loop.call import Call, Finding, told
 from statemachine_agent.loop.context import Context
 from statemachine_agent.loop.draft import Draft
 from statemachine_agent.models.decision import Decision
 from statemachine_agent.models.port import ModelUnavailableError, Prompt, Reply
-from statemachine_agent.policy.action import Action
-from statemachine_agent.policy.ruling import Ruling
 from statemachine_agent.records import Checkpoint, DecisionRow, Effect, Transaction
 from statemachine_agent.tools.outcome import Attempt
 
@@ -81,40 +80,44 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Why a proposal was not admitted: told to the model, or the reason of an outcome."""
-
-    #: invalid, refused, blocked
-    kind: str
-    error_class: str
-    text: str
-
-
-@dataclass(frozen=True)
 class CheckedCall:
-    """Phase 4: a decision of the closed union whose tool and arguments are right and whose row accepts it."""
+    """Phase 4: a decision of the closed union: one call, or several reads, whose tools, arguments and rows are right."""
 
     proposal: Proposal
     decision: Decision | None = None
-    manifest: ToolManifest | None = None
-    args: Mapping[str, Any] = field(default_factory=dict)
-    call_id: str = ""
-    #: the chart's answer to `call.<tool>`
-    move: Macrostep | None = None
-    action: Action | None = None
-    finding: Finding | None = None
+    #: none where there is no decision, or none that can be read
+    calls: tuple[Call, ...] = ()
+    #: what is wrong with the proposal as a whole
+    fault: Finding | None = None
+
+    @property
+    def finding(self) -> Finding | None:
+        """Why the proposal was not admitted."""
+        return self.fault or told(self.calls, self.proposal.observation.offered)
+
+    @property
+    def move(self) -> Macrostep | None:
+        """The chart's answer, where there is one call."""
+        return self.calls[0].move if len(self.calls) == 1 else None
 
 
 @dataclass(frozen=True)
 class AuthorisedCall:
-    """Phase 5: the policy's word on it."""
+    """Phase 5: the same, with what the policy says against it."""
 
     checked: CheckedCall
-    ruling: Ruling | None = None
-    #: the approval that covers it
+    calls: tuple[Call, ...]
+    #: the approval that covers a write
     approval_id: str | None = None
-    #: what stands in the way
-    finding: Finding | None = None
+
+    @property
+    def finding(self) -> Finding | None:
+        """What stands in the way."""
+        return self.checked.fault or told(self.calls, self.checked.proposal.observation.offered)
+
+
+#: all attempts of one call; the outcome of the last one is the call's
+Attempts = tuple[Attempt, ...]
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class LookedUp:
 
     manifest: ToolManifest
     args: Mapping[str, Any]
-    attempts: tuple[Attempt, ...]
+    attempts: Attempts
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,8 @@ class Outcome:
     authorised: AuthorisedCall
     #: the checkpoint to go on from: after the intent, where there was one
     checkpoint: Checkpoint
-    attempts: tuple[Attempt, ...] = ()
+    #: of each call that was made, in the order of the proposal
+    attempts: tuple[Attempts, ...] = ()
     #: looked up before the call, or instead of it
     looked_up: LookedUp | None = None
     #: for a reconciliation: found, absent, failed
@@ -146,6 +150,11 @@ class Outcome:
     finding: Finding | None = None
     #: the intent was committed before the call
     intended: bool = False
+
+    @property
+    def made(self) -> tuple[tuple[Call, Attempts], ...]:
+        """The calls that were made, each with its attempts."""
+        return tuple(zip(self.authorised.calls, self.attempts, strict=True)) if self.attempts else ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from statemachine_agent.canonical import canonical, digest_bytes
 from statemachine_agent.chart.chart import Standing
 from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.loop.batch import together
 from statemachine_agent.loop.budget import remaining
 from statemachine_agent.loop.phases import ModelInput, Observation, expect
 from statemachine_agent.models.port import OfferedTool, Prompt, Quoted
@@ -41,7 +42,7 @@ def prompt(observation: Observation) -> ModelInput:
     context, checkpoint = observation.context, observation.checkpoint
     definition = context.machine.state(observation.state)
     assert isinstance(definition, ChooseState)  # noqa: S101  only a `choose` asks a model
-    feedback = checkpoint.head.observation
+    feedback, several = checkpoint.head.observation, together(observation)
     made = Prompt(
         machine=context.machine.name,
         state=observation.state,
@@ -55,6 +56,8 @@ def prompt(observation: Observation) -> ModelInput:
         ),
         observation=feedback["text"] if feedback else None,
         remaining=remaining(context, checkpoint.head),
+        at_once=several.most if several else 1,
+        together=several.tools if several else (),
     )
     made = deepcopy(made)  # an adapter may shorten what it was given in place, and none of it is its own
     parts = render(made)
@@ -82,7 +85,7 @@ def _evidence(observation: Observation) -> list[Quoted]:
     """Recorded results, oldest first. From the newest back: whole while there is room, then cut, then only counted."""
     room, cuts = _ROOM, _CUTS
     shown: list[Quoted] = []
-    found = [e for e in observation.checkpoint.evidence if e.purpose != "precondition"]
+    found = [e for e in observation.checkpoint.known if e.purpose != "precondition"]
     for index, one in enumerate(reversed(found)):
         text = canonical(one.payload).decode()
         if len(text) <= room:
@@ -111,10 +114,16 @@ _TAG = None
 
 def render(made: Prompt) -> list[str | None]:
     """The prompt as parts of a text, with a gap (None) wherever the tag of the fence goes."""
+    one = "exactly one of these" if made.at_once == 1 else "one of these, or several reads at once"
     parts: list[str | None] = [
-        f"# {made.machine}: {made.state}\n{made.brief}\n## What you may propose: exactly one of these\n",
+        f"# {made.machine}: {made.state}\n{made.brief}\n## What you may propose: {one}\n",
         *(f"- {t.name}: {t.summary}\n  arguments: {_json(t.schema)}\n" for t in made.tools),
     ]
+    if made.at_once > 1:
+        parts.append(
+            f"Up to {made.at_once} different calls of {', '.join(made.together)} may be proposed at once, where none"
+            " needs what another brings: all of them are made, or none. Anything else is proposed alone.\n"
+        )
     if made.unavailable:
         parts += ["## Not available yet\n", *(f"- {name}: {text}\n" for name, text in made.unavailable.items())]
     parts += [

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from statemachine_agent.canonical import digest
+from statemachine_agent.canonical import canonical, digest
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.loop.call import Call, Finding, named
 from statemachine_agent.loop.draft import Draft, effect_of
-from statemachine_agent.loop.phases import CheckedCall, Finding, Outcome, Proposal, Record, expect
+from statemachine_agent.loop.phases import Attempts, CheckedCall, Outcome, Proposal, Record, expect
 from statemachine_agent.loop.rows import call_rows, looked_up_rows
+from statemachine_agent.loop.touched import make_old
 from statemachine_agent.models.decision import SCHEMA_VERSION, AskUser, CannotContinue, Finish, RequestApproval
 from statemachine_agent.records import DecisionRow, EffectStatus
 from statemachine_agent.text import one_line
@@ -71,8 +73,9 @@ def _follow(draft: Draft, outcome: Outcome) -> None:
     finding, checked = outcome.finding, outcome.authorised.checked
     match finding.kind if finding else "admitted":
         case "invalid" | "refused":
-            if checked.move is not None:
-                draft.apply(checked.move)
+            for call in checked.calls:  # what would have been accepted is not: it was not made
+                if call.move is not None and call.move.refusal is not None:
+                    draft.apply(call.move)
             _evidence_exit(draft)
         case "denied" | "guard_error" as kind if finding is not None:
             draft.leave(f"exit.{kind}", finding.error_class, detail=finding.text, at_once=kind == "guard_error")
@@ -104,22 +107,25 @@ def _decision_row(proposal: Proposal, finding: Finding | None) -> DecisionRow:
 
 def _admitted(draft: Draft, outcome: Outcome) -> None:
     checked = outcome.authorised.checked
-    assert checked.move is not None  # noqa: S101  an admitted proposal has the chart's answer
     match checked.decision:
         case Finish(answer=text) | AskUser(question=text) | CannotContinue(reason=text):
             draft.set_head(output=one_line(text, 4000))
-            draft.apply(checked.move)
-        case _ if checked.manifest is not None and checked.manifest.is_read:
-            draft.apply(checked.move)
-            _read(draft, outcome, checked.manifest)
+            _accept(draft, checked.calls[0])
+        case _ if outcome.made:
+            _reads(draft, outcome)
             _evidence_exit(draft)
         case _:
-            _accepted(draft, checked)
+            _accepted(draft, checked, checked.calls[0])
 
 
-def _accepted(draft: Draft, checked: CheckedCall) -> None:
+def _accept(draft: Draft, call: Call) -> None:
+    assert call.move is not None  # noqa: S101  an admitted proposal has the chart's answer
+    draft.apply(call.move)
+
+
+def _accepted(draft: Draft, checked: CheckedCall, call: Call) -> None:
     """A write was proposed and its row accepts it: it waits, and nothing runs."""
-    move, action = checked.move, checked.action
+    move, action = call.move, call.action
     assert move is not None and action is not None  # noqa: S101, PT018  an accepted write has both
     taken = move.taken[0]
     draft.accept_proposal(
@@ -128,7 +134,7 @@ def _accepted(draft: Draft, checked: CheckedCall) -> None:
         row=taken.index,
         raised=isinstance(checked.decision, RequestApproval),
         step=checked.proposal.step,
-        call_id=checked.call_id,
+        call_id=call.id,
     )
     draft.apply(move)
 
@@ -140,30 +146,49 @@ def _evidence_exit(draft: Draft) -> None:
             draft.fire_outcome(f"then.{state}", reason="evidence")
 
 
-def _read(draft: Draft, outcome: Outcome, manifest: ToolManifest) -> None:
-    checked = outcome.authorised.checked
-    call_rows(draft, manifest, checked.args, outcome.attempts, purpose="step", call_id=checked.call_id)
-    if not outcome.attempts:
-        return
-    draft.count_call(manifest.tool)
-    last = outcome.attempts[-1].outcome
-    if isinstance(last, Ok):
-        draft.fire_outcome(f"ok.{manifest.tool}")
-        return
-    error_class = last.error_class if isinstance(last, (Failed, Unknown)) else last.reason
-    text = f"`{manifest.tool}` failed ({error_class}): {last.detail}"
-    draft.set_head(observation={"text": one_line(text, 2000)})
-    draft.fire_outcome(f"failed.{manifest.tool}", reason=error_class)
+def _reads(draft: Draft, outcome: Outcome) -> None:
+    """One read or several, all in the order of the proposal, whichever ended first.
+
+    Each is recorded before the first outcome is sent, so that rows of any of them see the results of all.
+    """
+    for call, _ in outcome.made:
+        _accept(draft, call)
+    brought = [_brought(draft, call, attempts) for call, attempts in outcome.made]
+    last = [attempts[-1].outcome for attempts in outcome.attempts]
+    if len(brought) > 1:
+        text = "; ".join(one_line(f"{_asked(call)}: {found}", 1_900 // len(brought)) for call, found in brought)
+        draft.set_head(observation={"text": text})
+    elif not isinstance(last[0], Ok):
+        draft.set_head(observation={"text": one_line(f"`{brought[0][0].tool}` {brought[0][1]}", 2000)})
+    for (call, _), came in zip(brought, last, strict=True):
+        event, reason = ("ok", None) if isinstance(came, Ok) else ("failed", _event_of(came)[1])
+        if draft.context.machine.chart.accepts(draft.head.configuration, f"{event}.{call.tool}"):  # else a guard erred
+            draft.fire_outcome(f"{event}.{call.tool}", reason=reason)
+
+
+def _brought(draft: Draft, call: Call, attempts: Attempts) -> tuple[Call, str]:
+    """The call on record, and for the model what came of it."""
+    assert call.manifest is not None  # noqa: S101  what was called is a tool
+    evidence = call_rows(draft, call.manifest, call.args, attempts, purpose="step", call_id=call.id)
+    draft.count_call(call.tool)
+    if evidence is not None:
+        return call, evidence.name
+    last = attempts[-1].outcome
+    return call, f"failed ({_event_of(last)[1]}): {getattr(last, 'detail', '')}"
+
+
+def _asked(call: Call) -> str:
+    return f"{named(call)} {one_line(canonical(call.args).decode(), 120)}"
 
 
 # ---------------------------------------------------------------- a call without a model
 
 
 def _called(draft: Draft, outcome: Outcome) -> None:
-    checked = outcome.authorised.checked
-    manifest = checked.manifest
+    (call,) = outcome.authorised.calls
+    manifest = call.manifest
     assert manifest is not None  # noqa: S101  a call has one
-    key = checked.action.key if checked.action else None
+    key = call.action.key if call.action else None
     if outcome.looked_up is not None and not outcome.intended:
         looked_up_rows(draft, outcome.looked_up, "precondition", key)
     if outcome.receipt is not None:
@@ -176,13 +201,14 @@ def _called(draft: Draft, outcome: Outcome) -> None:
         draft.detail = outcome.finding.text
         draft.fire_outcome(f"{event}.{manifest.tool}", reason=outcome.finding.error_class)
         return
-    evidence = call_rows(draft, manifest, checked.args, outcome.attempts, purpose="call", effect_key=key)
+    (attempts,) = outcome.attempts
+    evidence = call_rows(draft, manifest, call.args, attempts, purpose="call", effect_key=key)
     if manifest.is_read:
         draft.count_call(manifest.tool)
-    last = outcome.attempts[-1].outcome
+    last = attempts[-1].outcome
     event, reason = _event_of(last)
     if key is not None:
-        _move(draft, key, last, reason)
+        _move(draft, manifest, key, last, reason)
     if evidence is None and not isinstance(last, Ok):
         draft.detail = f"{manifest.tool}: {last.detail}"
     draft.fire_outcome(f"{event}.{manifest.tool}", reason=reason)
@@ -200,11 +226,13 @@ def _event_of(outcome: Ok | Failed | Blocked | Unknown) -> tuple[str, str | None
             return "unknown", outcome.error_class
 
 
-def _move(draft: Draft, key: str, outcome: Ok | Failed | Blocked | Unknown, reason: str | None) -> None:
+def _move(
+    draft: Draft, manifest: ToolManifest, key: str, outcome: Ok | Failed | Blocked | Unknown, reason: str | None
+) -> None:
     """The effect's ledger row follows the outcome; a proposal that is done or refused waits no more."""
     match outcome:
         case Ok():
-            _executed(draft, key, outcome.payload)
+            _executed(draft, manifest, key, outcome.payload, draft.head.evidence_count)
         case Failed():
             draft.move_effect(key, EffectStatus.REJECTED, reason)
             draft.set_head(proposal=None)
@@ -215,21 +243,25 @@ def _move(draft: Draft, key: str, outcome: Ok | Failed | Blocked | Unknown, reas
             draft.move_effect(key, EffectStatus.UNKNOWN, reason)
 
 
-def _executed(draft: Draft, key: str, receipt: Mapping[str, Any] | None) -> None:
+def _executed(draft: Draft, manifest: ToolManifest, key: str, receipt: Mapping[str, Any] | None, seen: int) -> None:
+    """It happened; the first `seen` results were read before, or may have been."""
     effect = draft.checkpoint.effect(key)
     if effect is not None:
+        if not effect.status.is_done:
+            make_old(draft, manifest, seen)
         draft.put_effect(replace(effect, status=EffectStatus.EXECUTED, receipt=receipt, reason=None))
     draft.set_head(proposal=None)
 
 
 def _receipt(draft: Draft, outcome: Outcome, manifest: ToolManifest, receipt: Mapping[str, Any]) -> None:
     """The same action was executed before: its stored receipt answers, and nothing is sent."""
-    checked = outcome.authorised.checked
-    action = checked.action
+    (call,) = outcome.authorised.calls
+    action = call.action
     assert action is not None  # noqa: S101  a write has one
-    _evidence_of(draft, manifest, checked.args, receipt, "ledger")
+    _evidence_of(draft, manifest, call.args, receipt, "ledger")
     own = draft.checkpoint.effect(action.key)
     if own is None or not own.status.is_done:
+        make_old(draft, manifest, draft.head.evidence_count)
         known = own or effect_of(action, draft.head.version + 1)
         draft.put_effect(
             replace(known, status=EffectStatus.EXECUTED, receipt=receipt, inherited=True, reason="done_before"),
@@ -261,23 +293,25 @@ def _evidence_of(
 
 
 def _reconciled(draft: Draft, outcome: Outcome) -> None:
-    checked = outcome.authorised.checked
-    manifest, planned = checked.manifest, checked.proposal.planned
+    (call,) = outcome.authorised.calls
+    manifest, planned = call.manifest, outcome.authorised.checked.proposal.planned
     assert manifest is not None and planned is not None  # noqa: S101, PT018  a reconciliation has both
     effect = planned.effect
     key = effect.key if effect else None
     asked, request_id = manifest.reconciler is not None, "ledger"
+    seen = draft.head.evidence_count  # before the look-up: what that brings was read after the effect
     if outcome.looked_up is not None:
         looked_up_rows(draft, outcome.looked_up, "reconcile" if asked else "precondition", key)
         request_id = outcome.looked_up.attempts[-1].request_id
-    if outcome.attempts:
-        call_rows(draft, manifest, planned.args, outcome.attempts, purpose="reconcile", effect_key=key)
+        seen = seen if asked else draft.head.evidence_count
+    for attempts in outcome.attempts:
+        call_rows(draft, manifest, planned.args, attempts, purpose="reconcile", effect_key=key)
     match outcome.reconciled:
         case "found" if effect is not None:
             found = outcome.found if outcome.found is not None else outcome.receipt
             if outcome.looked_up is not None and asked and found is not None:
                 _evidence_of(draft, manifest, effect.args, found, request_id)
-            _executed(draft, effect.key, found)
+            _executed(draft, manifest, effect.key, found, seen)
             draft.fire_outcome(f"found.{manifest.tool}")
         case "absent" if effect is not None:
             again = EffectStatus.APPROVED if effect.approval_id else EffectStatus.PROPOSED

@@ -6,10 +6,13 @@ effect was open is done. It must not call anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from statemachine_agent.loop import progress
 from statemachine_agent.loop.budget import exhausted
+from statemachine_agent.loop.call import Call
 from statemachine_agent.loop.draft import Draft
-from statemachine_agent.loop.phases import Outcome, Record, Verdict, expect
+from statemachine_agent.loop.phases import Attempts, Outcome, Record, Verdict, expect
 from statemachine_agent.models.decision import ToolCalls
 from statemachine_agent.records import Checkpoint, Status
 from statemachine_agent.text import one_line
@@ -85,10 +88,24 @@ def _action(outcome: Outcome) -> str | None:
 
 
 def _result(outcome: Outcome) -> str:
-    if outcome.attempts:
-        last = outcome.attempts[-1].outcome
-        return progress.fingerprint(last.payload if isinstance(last, Ok) else getattr(last, "error_class", "failed"))
+    """What came of them, whatever their order and their ids."""
+    calls, made = outcome.authorised.calls, outcome.made
+    if made:
+        return _together([(call, _brought(attempts)) for call, attempts in made])
+    if outcome.finding is not None and len(calls) > 1:
+        return _together([(call, call.finding.error_class if call.finding else None) for call in calls])
     return progress.fingerprint(outcome.finding.text if outcome.finding else None)
+
+
+def _together(results: Sequence[tuple[Call, object]]) -> str:
+    if len(results) == 1:
+        return progress.fingerprint(results[0][1])
+    return progress.fingerprint(sorted(progress.fingerprint([c.tool, c.args, result]) for c, result in results))
+
+
+def _brought(attempts: Attempts) -> object:
+    last = attempts[-1].outcome
+    return last.payload if isinstance(last, Ok) else getattr(last, "error_class", "failed")
 
 
 def _is_new(before: Checkpoint, after: Checkpoint) -> bool:
@@ -100,10 +117,10 @@ def _is_new(before: Checkpoint, after: Checkpoint) -> bool:
 
 
 def _failed_reads(draft: Draft, outcome: Outcome) -> int:
-    """Reads that failed for good, running."""
+    """Decisions running of which every read failed for good."""
+    before = int(draft.head.progress.get("failed_reads", 0))
     if not outcome.attempts:
-        return int(draft.head.progress.get("failed_reads", 0))
-    if isinstance(outcome.attempts[-1].outcome, Ok):
-        return 0
-    retryable = getattr(outcome.attempts[-1].outcome, "retryable", False)
-    return int(draft.head.progress.get("failed_reads", 0)) + 1 if retryable else 0
+        return before
+    last = [attempts[-1].outcome for attempts in outcome.attempts]
+    failed = not any(isinstance(one, Ok) for one in last)
+    return before + 1 if failed and any(getattr(one, "retryable", False) for one in last) else 0

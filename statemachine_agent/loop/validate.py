@@ -1,11 +1,13 @@
-"""Phase 4: is this a decision of the closed union, is its tool known here, are its arguments right, does its row accept it.
+"""Phase 4: whether this is a decision of the closed union, and of each call whether tool, arguments and row are right.
 
-A fault or a refusal becomes an observation, never an exception. It must not ask for permission or change anything.
+Of several calls also whether they may stand together (`batch`). A fault or a refusal becomes an observation, never an
+exception. It must not ask for permission or change anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from statemachine_agent.chart.chart import Macrostep, Standing
@@ -14,20 +16,23 @@ from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.template import TemplateError
 from statemachine_agent.errors import GuardError
-from statemachine_agent.loop.phases import CheckedCall, Finding, Observation, Proposal, expect
+from statemachine_agent.loop.batch import in_company
+from statemachine_agent.loop.call import Call, Finding, told
+from statemachine_agent.loop.phases import CheckedCall, Observation, Proposal, expect
 from statemachine_agent.loop.view import answers, reference_data
 from statemachine_agent.models.decision import (
     AskUser,
     CannotContinue,
     Decision,
     Finish,
+    InvalidCall,
     InvalidDecision,
     RequestApproval,
     ToolCall,
     ToolCalls,
     decision_of,
 )
-from statemachine_agent.policy.action import action_of
+from statemachine_agent.policy.action import Action, action_of
 from statemachine_agent.text import one_line
 from statemachine_agent.tools.arguments import checked_arguments
 
@@ -38,93 +43,89 @@ def validate(proposal: Proposal) -> CheckedCall:
     try:
         return _planned(proposal) if proposal.planned is not None else _proposed(proposal)
     except GuardError as problem:
-        kind = "guard_error" if proposal.planned is None else "blocked"
-        manifest = proposal.observation.context.machine.tools[proposal.planned.tool] if proposal.planned else None
-        return CheckedCall(proposal, manifest=manifest, finding=Finding(kind, "guard_error", problem.message))
+        if proposal.planned is None:
+            return CheckedCall(proposal, fault=Finding("guard_error", "guard_error", problem.message))
+        return CheckedCall(proposal, None, (_of(proposal).but("blocked", "guard_error", problem.message),))
 
 
 def _proposed(proposal: Proposal) -> CheckedCall:
     if proposal.reply is None:
         return CheckedCall(proposal)
     decision = decision_of(proposal.reply.raw)
-    if isinstance(decision, InvalidDecision):
-        return _invalid(proposal, None, decision.error_class, decision.message)
     match decision:
-        case ToolCalls(calls=(call,)):
-            return _tool(proposal, decision, call)
-        case ToolCalls():
-            text = "this state takes one call at a time: propose them one after another"
-            return _invalid(proposal, decision, "several_calls", text)
+        case InvalidDecision(calls=()):
+            nothing = Call("", {}).but("invalid", decision.error_class, decision.message)
+            return CheckedCall(proposal, fault=told((nothing,), proposal.observation.offered))
+        case InvalidDecision(calls=several):
+            return _calls(proposal, None, several)
+        case ToolCalls(calls=several):
+            return _calls(proposal, decision, several)
         case RequestApproval():
-            return _raised(proposal, decision)
+            return CheckedCall(proposal, decision, (_raised(proposal.observation, decision),))
         case Finish(answer=text):
-            return _control(proposal, decision, "finish", {"answer": text})
+            return CheckedCall(proposal, decision, (_control(proposal.observation, "finish", {"answer": text}),))
         case AskUser(question=text):
-            return _control(proposal, decision, "ask_user", {"question": text})
+            return CheckedCall(proposal, decision, (_control(proposal.observation, "ask_user", {"question": text}),))
         case CannotContinue(reason=text):
-            return _control(proposal, decision, "cannot_continue", {"reason": text})
-
-
-def _invalid(proposal: Proposal, decision: Decision | None, error_class: str, message: str) -> CheckedCall:
-    allowed = ", ".join(proposal.observation.offered) or "nothing"
-    text = f"invalid proposal ({error_class}): {message}. Allowed now: {allowed}"
-    return CheckedCall(proposal, decision, finding=Finding("invalid", error_class, text))
-
-
-def _refused(checked: CheckedCall, text: str, error_class: str = "refused") -> CheckedCall:
-    allowed = ", ".join(checked.proposal.observation.offered) or "nothing"
-    finding = Finding("refused", error_class, f"refused: {text}. Allowed now: {allowed}")
-    return CheckedCall(**{**checked.__dict__, "finding": finding})
+            return CheckedCall(
+                proposal, decision, (_control(proposal.observation, "cannot_continue", {"reason": text}),)
+            )
 
 
 # ---------------------------------------------------------------- what a model proposed
 
 
-def _tool(proposal: Proposal, decision: Decision, call: ToolCall) -> CheckedCall:
-    observation = proposal.observation
+def _calls(proposal: Proposal, decision: Decision | None, proposed: Sequence[ToolCall | InvalidCall]) -> CheckedCall:
+    """Each call by itself, on what is recorded now; then in the company of the others."""
+    calls = [_call(proposal.observation, one) for one in proposed]
+    return CheckedCall(proposal, decision, in_company(proposal.observation, calls))
+
+
+def _call(observation: Observation, proposed: ToolCall | InvalidCall) -> Call:
+    if isinstance(proposed, InvalidCall):
+        return Call(proposed.tool, {}, proposed.id).but("invalid", proposed.error_class, proposed.message)
     machine = observation.context.machine
+    call = Call(proposed.tool, proposed.args, proposed.id)
     standing = next((a for a in observation.available if a.tool == call.tool), None)
     if standing is None or call.tool not in machine.tools:
         known = "is not allowed here" if call.tool in machine.tools else "is no tool"
-        return _invalid(proposal, decision, "illegal_tool", f"`{one_line(call.tool, 60)}` {known}")
+        return call.but("invalid", "illegal_tool", f"`{one_line(call.tool, 60)}` {known}")
     manifest = machine.tools[call.tool]
+    call = replace(call, manifest=manifest)
     definition = machine.state(observation.state)
     assert isinstance(definition, ChooseState)  # noqa: S101  only a `choose` asks a model
     pinned = definition.choose[call.tool].pinned
     filled = [name for name in call.args if name in pinned]
     if filled:
         names = ", ".join(f"`{n}`" for n in filled)
-        return _invalid(proposal, decision, "pinned_argument", f"{names} of `{call.tool}` is filled in by the machine")
+        return call.but("invalid", "pinned_argument", f"{names} of `{call.tool}` is filled in by the machine")
     if standing.standing is Standing.HIDDEN:
-        return _refused(CheckedCall(proposal, decision, manifest, call_id=call.id), standing.text)
+        return call.but("refused", "refused", standing.text)
     try:
         values = references.fill(
             pinned, references.MACHINE_ROOTS, reference_data(observation.context, observation.checkpoint)
         )
     except references.UnresolvedError as problem:
-        return _refused(CheckedCall(proposal, decision, manifest, call_id=call.id), str(problem), "unresolved")
+        return call.but("refused", "unresolved", str(problem))
     args, faults = checked_arguments(manifest, {**call.args, **values})
     if faults:
         text = "; ".join(map(str, faults))
-        return _invalid(proposal, decision, "invalid_arguments", f"arguments of `{call.tool}`: {text}")
-    return _admitted(proposal, decision, manifest, args, call.id)
+        return call.but("invalid", "invalid_arguments", f"arguments of `{call.tool}`: {text}")
+    return _admitted(observation, replace(call, args=args), manifest)
 
 
-def _admitted(
-    proposal: Proposal, decision: Decision, manifest: ToolManifest, args: Mapping[str, Any], call_id: str
-) -> CheckedCall:
+def _admitted(observation: Observation, call: Call, manifest: ToolManifest) -> Call:
     """The tool's rows: the chart is asked, and says yes or why not."""
-    move = _ask(proposal.observation, manifest.tool, args)
-    checked = CheckedCall(proposal, decision, manifest, args, call_id, move)
+    move = _ask(observation, call.tool, call.args)
+    call = replace(call, move=move)
     if move.refusal is not None:
-        return _refused(checked, move.refusal)
+        return call.but("refused", "refused", move.refusal)
     if manifest.is_read:
-        return checked
+        return call
     try:
-        action = action_of(proposal.observation.context.machine, manifest, args)
+        return replace(call, action=action_of(observation.context.machine, manifest, call.args))
     except TemplateError as problem:
-        return _invalid(proposal, decision, "invalid_arguments", str(problem))
-    return CheckedCall(**{**checked.__dict__, "action": action})
+        return call.but("invalid", "invalid_arguments", str(problem))
 
 
 def _ask(observation: Observation, tool: str, args: Mapping[str, Any]) -> Macrostep:
@@ -133,67 +134,71 @@ def _ask(observation: Observation, tool: str, args: Mapping[str, Any]) -> Macros
     return observation.context.machine.chart.fire(leaves, f"call.{tool}", asked)
 
 
-def _raised(proposal: Proposal, decision: RequestApproval) -> CheckedCall:
+def _raised(observation: Observation, decision: RequestApproval) -> Call:
     """The call itself, with the ruling raised: only where an approval of that tool can follow."""
-    machine = proposal.observation.context.machine
-    if not machine.approvals_of(decision.call.tool):
-        name = one_line(decision.call.tool, 60)
-        return _invalid(proposal, decision, "no_approval_state", f"no approval of `{name}` can follow here")
-    return _tool(proposal, decision, decision.call)
+    if not observation.context.machine.approvals_of(decision.call.tool):
+        text = f"no approval of `{one_line(decision.call.tool, 60)}` can follow here"
+        return Call(decision.call.tool, decision.call.args, decision.call.id).but("invalid", "no_approval_state", text)
+    return _call(observation, decision.call)
 
 
-def _control(proposal: Proposal, decision: Decision, control: str, args: Mapping[str, Any]) -> CheckedCall:
-    available = next((a for a in proposal.observation.available if a.tool == control), None)
-    if available is None:
-        return _invalid(proposal, decision, "illegal_tool", f"`{control}` is not allowed here")
-    move = _ask(proposal.observation, control, args)
-    checked = CheckedCall(proposal, decision, None, args, "", move)
-    return _refused(checked, move.refusal) if move.refusal is not None else checked
+def _control(observation: Observation, control: str, args: Mapping[str, Any]) -> Call:
+    call = Call(control, args)
+    if not any(a.tool == control for a in observation.available):
+        return call.but("invalid", "illegal_tool", f"`{control}` is not allowed here")
+    move = _ask(observation, control, args)
+    call = replace(call, move=move)
+    return call if move.refusal is None else call.but("refused", "refused", move.refusal)
 
 
 # ---------------------------------------------------------------- what a state plans
 
 
-def _planned(proposal: Proposal) -> CheckedCall:
+def _of(proposal: Proposal) -> Call:
     planned = proposal.planned
     assert planned is not None  # noqa: S101  chosen by the caller
-    observation = proposal.observation
-    machine = observation.context.machine
-    manifest = machine.tools[planned.tool]
+    return Call(planned.tool, {}, manifest=proposal.observation.context.machine.tools[planned.tool])
+
+
+def _planned(proposal: Proposal) -> CheckedCall:
+    return CheckedCall(proposal, None, (_about_to_run(proposal, _of(proposal)),))
+
+
+def _about_to_run(proposal: Proposal, call: Call) -> Call:
+    planned, manifest = proposal.planned, call.manifest
+    assert planned is not None and manifest is not None  # noqa: S101, PT018  chosen by the caller
     if planned.purpose == "reconcile":
-        return CheckedCall(proposal, None, manifest, planned.args)
+        return replace(call, args=planned.args)
     if planned.fault is not None:
-        return _blocked(CheckedCall(proposal, None, manifest), "unresolved", planned.fault)
+        return _blocked(call, "unresolved", planned.fault)
     args, faults = checked_arguments(manifest, planned.args)
-    checked = CheckedCall(proposal, None, manifest, args)
+    call = replace(call, args=args)
     if faults:
-        return _blocked(checked, "invalid_arguments", "; ".join(map(str, faults)))
+        return _blocked(call, "invalid_arguments", "; ".join(map(str, faults)))
     if manifest.is_read:
-        return checked
+        return call
     try:
-        action = action_of(machine, manifest, args)
+        action = action_of(proposal.observation.context.machine, manifest, args)
     except TemplateError as problem:
-        return _blocked(checked, "invalid_arguments", str(problem))
-    return _still_accepted(CheckedCall(**{**checked.__dict__, "action": action}))
+        return _blocked(call, "invalid_arguments", str(problem))
+    return _still_accepted(proposal.observation, replace(call, action=action), action)
 
 
-def _still_accepted(checked: CheckedCall) -> CheckedCall:
+def _still_accepted(observation: Observation, call: Call, action: Action) -> Call:
     """A pending proposal is judged again by its tool's whole list of rows, on what is known now."""
-    observation = checked.proposal.observation
     pending = observation.checkpoint.head.proposal
-    action = checked.action
-    if pending is None or action is None or pending["tool"] != action.tool:
-        return checked
+    if pending is None or pending["tool"] != action.tool:
+        return call
     if pending["args"] != action.args or pending["key"] != action.key or pending["version"] != action.version:
-        return _blocked(checked, "action_changed", "the stored proposal is not the one that was accepted")
+        return _blocked(call, "action_changed", "the stored proposal is not the one that was accepted")
     machine = observation.context.machine
     asked = answers(observation.context, observation.checkpoint, {"tool": action.tool, "args": action.args})
     move = machine.chart.fire(machine.chart.tree.around(pending["state"]), f"call.{action.tool}", asked)
     if [t.index for t in move.taken] != [pending["row"]]:
         text = move.refusal or "another row than the one that accepted it holds now"
-        return _blocked(checked, "stale_proposal", text)
-    return checked
+        return _blocked(call, "stale_proposal", text)
+    return call
 
 
-def _blocked(checked: CheckedCall, reason: str, text: str) -> CheckedCall:
-    return CheckedCall(**{**checked.__dict__, "finding": Finding("blocked", reason, one_line(text, 300))})
+def _blocked(call: Call, reason: str, text: str) -> Call:
+    return call.but("blocked", reason, one_line(text, 300))

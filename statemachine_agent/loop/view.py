@@ -23,7 +23,7 @@ def data_of(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | 
     evidence: dict[str, Any] = {}
     asked: dict[str, Any] = {}
     results: dict[str, list[Any]] = {}
-    for found in checkpoint.evidence:
+    for found in checkpoint.known:
         payload, arguments = _typed(context, found.tool, found.payload, found.asked)
         evidence[found.tool] = payload
         asked[found.tool] = arguments

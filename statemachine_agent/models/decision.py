@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from statemachine_agent.canonical import canonical
+from statemachine_agent.definition.machine import MOST_AT_ONCE
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.errors import CanonicalError
 from statemachine_agent.text import one_line
@@ -21,7 +22,7 @@ SCHEMA_VERSION = 1
 
 MAX_TEXT = 8_000
 MAX_ARGUMENTS = 100_000  # characters of one call's arguments
-MAX_CALLS = 32  # of one reply; no machine allows that many
+MAX_CALLS = MOST_AT_ONCE  # of one reply
 _MAX_NAME = 200  # characters of the id or the name of a call
 
 
@@ -107,11 +108,23 @@ Decision = ToolCalls | Finish | AskUser | RequestApproval | CannotContinue
 
 
 @dataclass(frozen=True)
+class InvalidCall:
+    """One of several calls that is none: what is wrong with it."""
+
+    id: str
+    tool: str
+    error_class: str
+    message: str
+
+
+@dataclass(frozen=True)
 class InvalidDecision:
     """A reply that is none of them: what is wrong, as the model will be told."""
 
     error_class: str
     message: str
+    #: where several calls were proposed: all of them, those included with which nothing is wrong
+    calls: tuple[ToolCall | InvalidCall, ...] = ()
 
 
 #: the one argument of each control choice, but `request_approval`
@@ -128,25 +141,39 @@ def decision_of(reply: RawReply) -> Decision | InvalidDecision:
         return InvalidDecision("empty", "nothing was proposed: propose one of the allowed calls")
     if len(reply.calls) > MAX_CALLS:
         return InvalidDecision("too_many_calls", f"more than {MAX_CALLS} calls were proposed at once")
-    parsed: list[ToolCall] = []
-    for call in reply.calls:
-        found = _call(call)
-        if isinstance(found, InvalidDecision):
-            return found
-        parsed.append(found)
-    ids = [c.id for c in parsed]
-    if len(set(ids)) != len(ids):
-        return InvalidDecision("duplicate_call_id", "two calls have one id")
-    controls = [c for c in parsed if c.tool in CONTROLS]
-    if controls and len(parsed) > 1:
-        names = ", ".join(c.tool for c in parsed)
-        return InvalidDecision("mixed", f"a control choice stands alone; this proposes {one_line(names)}")
-    return _control(controls[0]) if controls else ToolCalls(tuple(parsed))
+    if len(reply.calls) > 1:
+        return _several(reply.calls)
+    parsed = _call(reply.calls[0])
+    if isinstance(parsed, InvalidDecision):
+        return parsed
+    return _control(parsed) if parsed.tool in CONTROLS else ToolCalls((parsed,))
+
+
+def _several(calls: tuple[RawCall, ...]) -> ToolCalls | InvalidDecision:
+    """Several calls at once; each is looked at, so that the model can be told of all that is wrong."""
+    found: list[ToolCall | InvalidCall] = []
+    for place, call in enumerate(calls, 1):
+        parsed = _call(call)
+        if isinstance(parsed, ToolCall) and any(parsed.id == one.id for one in found):
+            parsed = InvalidDecision("duplicate_call_id", "another call has this id")
+        elif isinstance(parsed, ToolCall) and parsed.tool in CONTROLS:
+            parsed = InvalidDecision("mixed", "a control choice stands alone")
+        if isinstance(parsed, InvalidDecision):
+            name, tool = (value if _is_name(value) else "" for value in (call.id, call.name))
+            found.append(InvalidCall(name or f"number {place}", tool, parsed.error_class, parsed.message))
+        else:
+            found.append(parsed)
+    good = [one for one in found if isinstance(one, ToolCall)]
+    if len(good) == len(found):
+        return ToolCalls(tuple(good))
+    bad = [one for one in found if isinstance(one, InvalidCall)]
+    message = "; ".join(one_line(f"{one.id}: {one.message}", 200) for one in bad)
+    return InvalidDecision(bad[0].error_class, message, tuple(found))
 
 
 def _call(call: RawCall) -> ToolCall | InvalidDecision:
     for what, value in (("id", call.id), ("name", call.name)):
-        if not isinstance(value, str) or not value or len(value) > _MAX_NAME or not _is_writable(value):
+        if not _is_name(value):
             return InvalidDecision("malformed_call", f"a call has no usable {what}")
     arguments = _arguments(call.arguments)
     if isinstance(arguments, InvalidDecision):
@@ -219,6 +246,10 @@ def _request_approval(call: ToolCall) -> Decision | InvalidDecision:
     ):
         return InvalidDecision("malformed_arguments", "`request_approval` takes `tool`, `args` and `reason`")
     return RequestApproval(ToolCall(call.id, tool, args), reason)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _MAX_NAME and _is_writable(value)
 
 
 def _is_writable(text: str) -> bool:

@@ -54,6 +54,10 @@ class Prompt:
     observation: str | None = None
     #: what is left: steps, tokens, tool calls, seconds
     remaining: Mapping[str, Any] = field(default_factory=dict)
+    #: how many calls of the tools in `together` may be proposed at once
+    at_once: int = 1
+    #: reads of which several may be proposed at once
+    together: tuple[str, ...] = ()
     #: the whole as text, data fenced off by a random tag
     text: str = ""
     hash: str = ""

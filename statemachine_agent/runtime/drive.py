@@ -92,7 +92,10 @@ async def _turn(context: Context, checkpoint: Checkpoint, stop: Stop) -> Checkpo
         return after or checkpoint
     chooses = isinstance(context.machine.state(observation.state), ChooseState)
     work = step.step(context, checkpoint) if chooses else step.call(context, checkpoint)
-    verdict = await _unless_stopped(work, stop, may_cancel=chooses or not _is_write(context, observation.state))
+    may_end = chooses or not _is_write(context, observation.state)
+    verdict = await _unless_told_to_end(work, context, checkpoint, stop, may_end=may_end)
+    if verdict is None:
+        return checkpoint
     await commit(context, verdict.transaction, verdict.checkpoint)
     return verdict.checkpoint
 
@@ -102,22 +105,45 @@ def _is_write(context: Context, state: str) -> bool:
     return tool is not None and not context.machine.tools[tool].is_read
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, Verdict], stop: Stop, *, may_cancel: bool) -> Verdict:
-    """Wait for the step. Told to stop, a write that was begun is waited for; anything else is dropped and done again."""
+#: seconds between looks at whether somebody asked for the task to be cancelled, while a step takes long
+_GLANCE = 1.0
+
+
+async def _unless_told_to_end(
+    work: Coroutine[Any, Any, Verdict], context: Context, checkpoint: Checkpoint, stop: Stop, *, may_end: bool
+) -> Verdict | None:
+    """Wait for the step. Told to end, a write that was begun is waited for; anything else ends now.
+
+    A step that was cut short may still have something to record: reads of a batch that are over are kept. None where there
+    is nothing, and the step would be done again.
+    """
     task = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
+    told = asyncio.ensure_future(_told_to_end(context, checkpoint, stop))
     try:
-        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done() and may_cancel:
+        await asyncio.wait({task, told}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done() and may_end:
             task.cancel()
             with suppress(asyncio.CancelledError):
-                await task
-            raise StoppedError
+                return await task
+            return None
         return await task
     finally:
-        stopping.cancel()
+        told.cancel()
         if not task.done():
             task.cancel()
+
+
+async def _told_to_end(context: Context, checkpoint: Checkpoint, stop: Stop) -> None:
+    """Until the worker is stopped, or the task is to be cancelled."""
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        while not stopping.done():
+            await asyncio.wait({stopping}, timeout=_GLANCE)
+            with suppress(SmaError):  # a store in trouble is told of by the commit
+                if await context.store.cancel_requested(checkpoint.task.no):
+                    return
+    finally:
+        stopping.cancel()
 
 
 async def _leave(context: Context, checkpoint: Checkpoint) -> Checkpoint | None:

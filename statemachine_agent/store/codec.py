@@ -129,7 +129,7 @@ def head_json(head: Head) -> dict[str, Any]:
         },
         "visits": dict(head.visits), "calls": dict(head.calls), "progress": dict(head.progress),
         "observation": head.observation, "pending_exit": head.pending_exit, "evidence_count": head.evidence_count,
-        "output": head.output,
+        "output": head.output, "old": dict(head.old),
     }  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def head_of(row: sqlite3.Row, proposal: Any) -> Head:
             ),
             visits=body["visits"], calls=body["calls"], progress=body["progress"], observation=body["observation"],
             pending_exit=body["pending_exit"], evidence_count=body["evidence_count"], output=body["output"],
-            proposal=proposal,
+            old=body["old"], proposal=proposal,
         )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statemachine_agent.errors import StoreError, UnknownTaskError
-from statemachine_agent.records import Approval, Checkpoint, Effect, Evidence, Task, Timer
+from statemachine_agent.records import Approval, Checkpoint, Effect, Evidence, Head, Task, Timer
 from statemachine_agent.store import payloads
 from statemachine_agent.store.codec import approval_of, effect_of, head_of, readable
 from statemachine_agent.store.schema import ROW_BITS
@@ -71,10 +71,11 @@ def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
     keys += [a["shown_hash"] for a in approvals]
     values: Mapping[bytes, Any] = payloads.get_many(connection, [k for k in keys if k is not None])
     newest = {a["state"]: approval_of(a, values) for a in approvals}
+    head = head_of(row, values[row["proposal_hash"]] if row["proposal_hash"] else None)
     return Checkpoint(
         task=_task(row, values),
-        head=head_of(row, values[row["proposal_hash"]] if row["proposal_hash"] else None),
-        evidence=tuple(_evidence(e, values) for e in evidence),
+        head=head,
+        evidence=tuple(_evidence(e, values, head) for e in evidence),
         effects=tuple(effect_of(e, values) for e in effects),
         approvals=tuple(newest.values()),
         timers=tuple(Timer(t["state"], t["event"], time_of(t["due_at"])) for t in timers),
@@ -91,12 +92,12 @@ def _task(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Task:
     )  # fmt: skip
 
 
-def _evidence(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Evidence:
+def _evidence(row: sqlite3.Row, values: Mapping[bytes, Any], head: Head) -> Evidence:
     return Evidence(
         name=row["name"], tool=row["tool"], purpose=row["purpose"], call_id=row["call_id"],
         request_id=row["request_id"], attempt=row["attempt"], source=row["source"], at=time_of(row["at"]),
         trust=row["trust"], payload=values[row["payload_hash"]], payload_hash=row["payload_hash"].hex(),
-        asked=values[row["asked_hash"]],
+        asked=values[row["asked_hash"]], old=head.is_old(row["tool"], row["name"]),
     )  # fmt: skip
 
 

@@ -49,9 +49,11 @@ CASES: dict[str, tuple[RawReply, str]] = {
 }  # fmt: skip
 
 
-#: a machine in which both tools are offered from the start
-OPEN = MACHINE.replace("        - {unless: looked, refuse: look first}\n", "").replace(
-    "[good, same_thing]", "same_thing"
+#: a machine in which both tools are offered from the start, one call at a time
+OPEN = (
+    MACHINE.replace("        - {unless: looked, refuse: look first}\n", "")
+    .replace("[good, same_thing]", "same_thing")
+    .replace("initial:", "parallel_calls: 1\ninitial:")
 )
 
 

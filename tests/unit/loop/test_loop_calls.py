@@ -97,7 +97,7 @@ def test_what_the_machine_fills_in_is_what_is_called(tmp_path: Path) -> None:
         ({"call": "fond", "with": {}}, "invalid proposal (illegal_tool): `fond` is no tool"),
         (
             {"calls": [{"call": "look", "with": {"thing": "a"}}, {"call": "look", "with": {"thing": "b"}}]},
-            "invalid proposal (several_calls): this state takes one call at a time: propose them one after another",
+            "invalid proposal (several_calls): of 2 calls at once all are made or none, and none was made: call-1-2 (`look`):",
         ),
         (
             {"call": "look", "with": {"thing": 7, "more": 1}},
@@ -109,7 +109,7 @@ def test_what_the_machine_fills_in_is_what_is_called(tmp_path: Path) -> None:
 )
 def test_what_is_not_admitted_is_told_with_what_is(tmp_path: Path, step: dict[str, Any], said: str) -> None:
     """Why, and what may be proposed instead: a model can only do better if it is told."""
-    machine = swap(MACHINE, ("      ask_user: NEEDS_INPUT\n", ""))
+    machine = swap(MACHINE, ("      ask_user: NEEDS_INPUT\n", ""), ("initial:", "parallel_calls: 1\ninitial:"))
 
     async def body(here: World) -> list[Any]:
         return await here.rows(await here.run(), "decision")

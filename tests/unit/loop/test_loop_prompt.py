@@ -129,7 +129,7 @@ def test_the_parts_of_a_prompt(tmp_path: Path) -> None:
     assert second.remaining == {"steps": 5, "tokens": 10_000, "tool_calls": 9, "seconds": 60}
     for part in (
         "## Not available yet\n- act: look first\n",
-        "## What you may propose: exactly one of these\n",
+        "## What you may propose: one of these, or several reads at once\n",
         '## Left\n{"seconds": 60',
     ):
         assert part in first.text
