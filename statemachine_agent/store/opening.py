@@ -1,7 +1,7 @@
 """Opening a store's file: is it ours, of this version, safe to write; and the connections to it.
 
 What is not a store is never touched: whose a file is stands in its first bytes, and a file of somebody else is not even
-opened as a database, which could already change it. It must not know what is in the tables.
+opened as a database, which could already change it. It must not know what stands in the tables.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from statemachine_agent import files
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StoreError
-from statemachine_agent.store import schema
-from statemachine_agent.store.trouble import PATIENCE, as_store_error, patiently
+from statemachine_agent.store import place, schema
+from statemachine_agent.store.trouble import PATIENCE, as_store_error, not_opened, patiently
 from statemachine_agent.store.writer import begin
 
 _MAGIC = b"SQLite format 3\0"
@@ -31,7 +31,10 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, and waits where another process recovers or closes the file."""
-    connection = _connected(path)
+    try:
+        connection = _connected(path)
+    except sqlite3.Error as problem:
+        raise not_opened(path, problem) from None
     connection.execute("PRAGMA query_only = ON")
     return connection
 
@@ -62,10 +65,11 @@ def prepare(path: Path, environment: Environment, *, create: bool = True) -> Non
         raise StoreError(
             f"{path} cannot be opened: {problem.strerror}", hint="name a file that can be read and written"
         ) from None
+    place.refuse_second_names(path)
     try:
-        connection = connect(path)
+        connection = connect(path.resolve())  # SQLite's log lies beside the file itself, whichever link led to it
     except sqlite3.Error as problem:
-        raise StoreError(f"{path} cannot be opened: {problem}", hint="check the file's rights") from None
+        raise not_opened(path, problem) from None
     try:
         if patiently(environment, lambda: _version(connection, path)) < schema.VERSION:
             _upgrade(connection, path, environment)
@@ -112,13 +116,19 @@ def _create(path: Path) -> None:
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of the store in the file, 0 for one that is still empty; StoreError for a newer one."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    """The version of the store in the file, 0 for one that is still empty; StoreError for a newer one, or a part of one."""
+    version, missing = schema.look(connection)
     if version > schema.VERSION:
         raise StoreError(
             f"{path} was written by a newer version ({version}; this one knows {schema.VERSION})",
             hint="install that version; nothing was changed",
             reason="newer_store",
+        )
+    if missing:
+        raise StoreError(
+            f"{path} is no whole store: {missing}",
+            hint="it was altered; restore it from a backup; nothing was changed",
+            reason="altered",
         )
     return version
 

@@ -27,6 +27,7 @@ Times are ISO 8601 in UTC. Money is text in decimal digits. Everything is STRICT
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 #: marks the file as ours (`PRAGMA application_id`): "SMA1"
@@ -277,6 +278,42 @@ M001 = (
     ) STRICT
     """,
 )
+
+
+_MADE = re.compile(r"\s*CREATE (?:TABLE|(?:UNIQUE )?(INDEX)) (\w+)")
+
+
+def look(connection: Any) -> tuple[int, str | None]:
+    """The version that the file names, and what of that version's tables and indexes is not as it was made, if anything.
+
+    One statement, and so one moment: another process may be making the store.
+    """
+    rows = connection.execute(
+        "SELECT name, sql, NULL FROM sqlite_master UNION ALL SELECT NULL, NULL, user_version FROM pragma_user_version"
+    ).fetchall()
+    version = int(next(number for _, _, number in rows if number is not None))
+    found = {name: sql or "" for name, sql, _ in rows if name is not None}
+    if version == 0:
+        left = [name for _, name, _ in _objects() if name in found]
+        return version, f"it has `{left[0]}` and names no version" if left else None
+    if version < 0:
+        return version, f"it names the version {version}"
+    for kind, name, text in _objects() if version == VERSION else ():
+        if name not in found:
+            return version, f"the {kind} `{name}` is missing"
+        if kind == "index" and _words(found[name]) != text:  # one that is not unique holds nothing together
+            return version, f"the index `{name}` is another one"
+    return version, None
+
+
+def _objects() -> list[tuple[str, str, str]]:
+    """What the statements make: kind, name, and the words of the statement."""
+    made = ((_MADE.match(statement), statement) for statement in M001)
+    return [("index" if m[1] else "table", m[2], _words(text)) for m, text in made if m is not None]
+
+
+def _words(sql: str) -> str:
+    return " ".join(sql.split())
 
 
 def migrate(connection: Any) -> None:

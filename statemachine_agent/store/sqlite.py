@@ -38,7 +38,7 @@ class SqliteStore:
         self._closed = False
         self._lock = self._environment.lock()
         self._place = Place(self.path)
-        self._reader = opening.reader(self.path)
+        self._reader = opening.reader(self._place.real)
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -111,7 +111,7 @@ class SqliteStore:
         if self._closed:
             raise StoreError("the store is closed", reason="closed")
         if self._writer is None:
-            self._writer = Writer(lambda: opening.connect(self.path), self._environment, self._place.check)
+            self._writer = Writer(lambda: opening.connect(self._place.real), self._environment, self._place.check)
         return self._writer.submit(work)
 
     # ------------------------------------------------------------ reading

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from statemachine_agent.environment import Environment
@@ -49,13 +50,16 @@ def as_store_error(problem: BaseException) -> BaseException:
         case sqlite3.SQLITE_IOERR:
             return StoreError(
                 "the disk could not be read or written: nothing was written",
-                hint="see whether it is full, over a limit, or failing; then resume",
+                hint="it may be full, over a limit, or failing; then resume",
                 reason="disk_failed",
             )
         case sqlite3.SQLITE_READONLY:
             return StoreError("the store cannot be written to", hint="check the rights of the file and its folder")
         case sqlite3.SQLITE_CANTOPEN:
-            return StoreError("the store cannot be opened", hint="check the rights of the file and its folder")
+            return StoreError(
+                "the store cannot be opened",
+                hint="check the rights of the file and its folder, and whether the disk is full",
+            )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED | sqlite3.SQLITE_PROTOCOL:
             return StoreError(
                 f"other processes held the store for {PATIENCE:.0f} seconds", hint="try again", reason="store_busy"
@@ -66,6 +70,23 @@ def as_store_error(problem: BaseException) -> BaseException:
     if "closed" in text:
         return StoreError("the store is closed", reason="closed")
     return StoreError(f"the database refused: {text}", hint="nothing was written")
+
+
+def not_opened(path: Path, problem: sqlite3.Error) -> StoreError:
+    """Why the file at `path` could not be opened as a store."""
+    match _code(problem):
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_FULL:  # the log and its index are made when a file is opened
+            return StoreError(
+                f"{path} cannot be opened: the disk could not be read or written",
+                hint="it may be full, over a limit, or failing; nothing was written",
+                reason="disk_failed",
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreError(f"{path} is damaged or not a database", hint="restore it from a backup")
+    return StoreError(
+        f"{path} cannot be opened: {problem}",
+        hint="check the rights of the file and its folder, and whether the disk is full",
+    )
 
 
 def _code(problem: sqlite3.Error) -> int:

@@ -159,6 +159,41 @@ def test_a_newer_store_is_not_touched(tmp_path: Path) -> None:
     refuses(path, f"was written by a newer version \\({schema.VERSION + 1}; this one knows {schema.VERSION}\\)")
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("PRAGMA user_version = 0", "it has `payload` and names no version"),
+        ("PRAGMA user_version = -1", "it names the version -1"),
+        ("DROP INDEX effect_happens_once", "the index `effect_happens_once` is missing"),
+        ("DROP INDEX effect_happens_once; CREATE INDEX effect_happens_once ON effect (key)", "is another one"),
+        ("DROP INDEX task_by_wake", "the index `task_by_wake` is missing"),
+        ("DROP TABLE lease", "the table `lease` is missing"),
+        ("ALTER TABLE note RENAME TO notes", "the table `note` is missing"),
+    ],
+)
+def test_a_store_that_is_not_whole_is_not_touched(tmp_path: Path, change: str, said: str) -> None:
+    """Without its unique index, two tasks would send the same effect."""
+    path = tmp_path / "tasks.db"
+    with SqliteStore(path):
+        pass
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(change)
+    refuses(path, f"is no whole store: .*{said}")
+    refuses(path, f"is no whole store: .*{said}", create=False)
+
+
+def test_what_people_add_for_themselves_is_no_harm(tmp_path: Path) -> None:
+    """A view, a table or an index beside ours."""
+    path = tmp_path / "tasks.db"
+    with SqliteStore(path):
+        pass
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("CREATE TABLE mine (x); CREATE VIEW ends AS SELECT id, status FROM task;"
+                                 "CREATE INDEX by_machine ON task (machine)")  # fmt: skip
+    with SqliteStore(path):
+        pass
+
+
 @on_loop
 async def test_a_damaged_store_is_said_to_be_damaged(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"

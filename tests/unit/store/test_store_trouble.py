@@ -189,6 +189,31 @@ def test_a_connection_that_cannot_be_made_ready_is_not_left_open(
         sqlite3.Connection.execute(opened[0], "SELECT 1")
 
 
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_FULL])
+@pytest.mark.parametrize("opens", [1, 2])
+def test_a_disk_with_too_little_left_to_open_a_store_is_said_to_be_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, opens: int
+) -> None:
+    """The log's index is made when a file is opened, by whoever is first: no rights are missing."""
+    made(tmp_path / "tasks.db")
+    left = [opens]
+
+    class Full(sqlite3.Connection):
+        def execute(self, sql: str, *more: object) -> sqlite3.Cursor:  # type: ignore[override]
+            if "synchronous" in sql:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise complaint(code, "disk I/O error")
+            return super().execute(sql, *more)  # type: ignore[arg-type]
+
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: real(*a, **k, factory=Full))
+    with pytest.raises(StoreError, match="the disk could not be read or written") as caught:
+        SqliteStore(tmp_path / "tasks.db")
+    assert (caught.value.reason, "it may be full" in (caught.value.hint or "")) == ("disk_failed", True)
+    assert "rights" not in (caught.value.hint or "")
+
+
 @on_loop
 async def test_a_closed_store_says_so(tmp_path: Path) -> None:
     """Not a traceback of the database, but what happened."""
