@@ -97,7 +97,7 @@ def test_what_the_machine_fills_in_is_what_is_called(tmp_path: Path) -> None:
         ({"call": "fond", "with": {}}, "invalid proposal (illegal_tool): `fond` is no tool"),
         (
             {"calls": [{"call": "look", "with": {"thing": "a"}}, {"call": "look", "with": {"thing": "b"}}]},
-            "invalid proposal (several_calls): of 2 calls at once all are made or none, and none was made: call-1-2 (`look`):",
+            "invalid proposal (several_calls): this state takes one call at a time: propose them one after another",
         ),
         (
             {"call": "look", "with": {"thing": 7, "more": 1}},
@@ -109,7 +109,7 @@ def test_what_the_machine_fills_in_is_what_is_called(tmp_path: Path) -> None:
 )
 def test_what_is_not_admitted_is_told_with_what_is(tmp_path: Path, step: dict[str, Any], said: str) -> None:
     """Why, and what may be proposed instead: a model can only do better if it is told."""
-    machine = swap(MACHINE, ("      ask_user: NEEDS_INPUT\n", ""), ("initial:", "parallel_calls: 1\ninitial:"))
+    machine = swap(MACHINE, ("      ask_user: NEEDS_INPUT\n", ""))
 
     async def body(here: World) -> list[Any]:
         return await here.rows(await here.run(), "decision")
@@ -425,3 +425,25 @@ def test_the_ledger_holds_what_was_sent_last_under_a_key(tmp_path: Path) -> None
     )
     assert ending(end) == ("SUCCEEDED", "completed")
     assert [(e.key, e.args["amount"], e.attempt, e.receipt) for e in end.effects] == [("act:box", 20, 2, DONE)]
+
+
+@pytest.mark.parametrize(("part", "value"), [("key", "act:box:10"), ("tool", "act"), ("status", "executed")])
+def test_a_state_may_refer_to_what_the_ledger_says(tmp_path: Path, part: str, value: str) -> None:
+    """`effects.act.key` in a `with` is the newest effect of that tool."""
+    machine = swap(MACHINE, ("then: {ok: SUCCEEDED", "then: {ok: READING"))
+    machine += (
+        f"  READING: {{call: look, with: {{thing: effects.act.{part}}}, then: {{ok: SUCCEEDED, failed: FAILED}}}}\n"
+    )
+
+    async def body(here: World) -> tuple[Checkpoint, Any, list[Any]]:
+        end = await here.run()
+        return end, here.tools["look"].calls[-1].args, await here.rows(end, "call")
+
+    end, args, rows = play(tmp_path, body, LOOK_STEP, act_step(), machine=machine)
+    assert (ending(end), args) == (("SUCCEEDED", "completed"), {"thing": value})
+    assert [(r["tool"], r["purpose"], r["args"]) for r in rows][1:] == [
+        ("act", "call", {"thing": "box", "amount": 10}),
+        ("look", "call", {"thing": value}),
+    ]
+    ids = [r["call_id"] for r in rows]
+    assert len(set(ids)) == 3 and all(i.startswith("call-") and len(i) > 10 for i in ids[1:])
