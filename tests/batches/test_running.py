@@ -306,3 +306,52 @@ def test_two_batches_that_fail_as_a_whole_end_the_task(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         end = run(tmp_path / name, body, BOTH, BOTH, GIVE_UP, look=[TIMEOUT], peek=[peek])
         assert (end.head.status, end.head.reason) == ("FAILED", reason)
+
+
+# ---------------------------------------------------------------- beside another region
+
+
+REGIONS = """
+machine: peeks
+version: 1
+summary: Look in one region, peek in the other.
+input:
+  thing: {type: string}
+limits: {steps: 6}
+guards:
+  looked: has(evidence.look)
+  peeked: has(evidence.peek)
+success: []
+initial: BOTH
+states:
+  BOTH:
+    parallel: true
+    states:
+      LEFT:
+        initial: SEEING
+        states:
+          SEEING: {choose: [look], then: [{when: looked, goto: done}]}
+      RIGHT:
+        initial: PEERING
+        states:
+          PEERING: {choose: [peek], then: [{when: peeked, goto: done}]}
+    then: {done: SUCCEEDED}
+"""
+
+
+def test_regions_take_turns_with_batches_of_their_own(tmp_path: Path) -> None:
+    """A batch holds what its own region offers; a tool of the other region is not allowed in it."""
+
+    async def body(here: World) -> Checkpoint:
+        end = await here.run(machine="peeks")
+        assert [r[:3] for r in await rows_of(here, end)] == [
+            ("c1", "look", "ok"), ("c2", "look", "ok"), ("c1", "peek", "ok"), ("c2", "peek", "ok"),
+        ]  # fmt: skip
+        (told,) = await here.told(end)
+        assert "c2 (`look`): `look` is not allowed here" in told
+        return end
+
+    mixed = batch(call("peek", "c1"), call("look", "c2"))
+    steps = [looks("ab"), mixed, looks("cd", "peek")]
+    end = run(tmp_path, body, *steps, machine=REGIONS, peek=[GOOD])
+    assert (end.head.status, end.head.steps) == ("SUCCEEDED", 3)
