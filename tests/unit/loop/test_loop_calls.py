@@ -96,16 +96,12 @@ def test_what_the_machine_fills_in_is_what_is_called(tmp_path: Path) -> None:
         ({"call": "find", "with": {"key": "k"}}, "invalid proposal (illegal_tool): `find` is not allowed here"),
         ({"call": "fond", "with": {}}, "invalid proposal (illegal_tool): `fond` is no tool"),
         (
-            {"calls": [{"call": "look", "with": {"thing": "a"}}, {"call": "look", "with": {"thing": "b"}}]},
-            "invalid proposal (several_calls): this state takes one call at a time: propose them one after another",
-        ),
-        (
             {"call": "look", "with": {"thing": 7, "more": 1}},
             "invalid proposal (invalid_arguments): arguments of `look`: ",
         ),
         (act_step(), "refused: look first"),
     ],
-    ids=lambda v: v.get("call", "several") if isinstance(v, dict) else "",
+    ids=lambda v: v["call"] if isinstance(v, dict) else "",
 )
 def test_what_is_not_admitted_is_told_with_what_is(tmp_path: Path, step: dict[str, Any], said: str) -> None:
     """Why, and what may be proposed instead: a model can only do better if it is told."""
