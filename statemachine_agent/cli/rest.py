@@ -52,7 +52,11 @@ def trouble_of(history: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None
 
 
 def show_rest(
-    checkpoint: Checkpoint, again: Again, now: datetime | None = None, history: Sequence[Mapping[str, Any]] = ()
+    checkpoint: Checkpoint,
+    again: Again,
+    now: datetime | None = None,
+    history: Sequence[Mapping[str, Any]] = (),
+    awaited: Mapping[str, str] | None = None,
 ) -> None:
     """Where a run came to rest, what stood in its way, and what a person can do next."""
     head, task = checkpoint.head, checkpoint.task
@@ -71,9 +75,11 @@ def show_rest(
         kind, _, state = timer.event.partition(".")
         if kind == "elapsed":
             say(f"waits    until {timer.due_at.isoformat()}, then: {again('resume', task.id)}")
-        elif state in head.configuration:
-            say(f"waits    in {state} for somebody outside, until {timer.due_at.isoformat()}; for a reply:")
-            say(again.answered("talk", task.id), indent=11)
+        elif state in (awaited or {}):
+            signal = (awaited or {})[state]
+            say(f"waits    in {state} for the signal {signal}, until {timer.due_at.isoformat()}:")
+            told = ("talk", task.id) if signal == "reply" else ("signal", task.id, signal, "JSON")
+            say(again.answered(*told), indent=11)
     if head.status is Status.NEEDS_INPUT:
         say("next     start a new task with the answer")
     for effect in checkpoint.open_effects:

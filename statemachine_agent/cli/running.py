@@ -33,6 +33,8 @@ from statemachine_agent.runtime.runtime import Runtime
 from statemachine_agent.text import did_you_mean
 
 History = Sequence[Mapping[str, Any]]
+#: where a run came to rest, its history where it ended badly, and the signals that it waits for, by state
+Rested = tuple[Checkpoint, History, Mapping[str, str]]
 
 _ENDED_BADLY = (Status.FAILED, Status.NO_PROGRESS, Status.BUDGET_EXHAUSTED)
 
@@ -41,7 +43,9 @@ _ENDED_BADLY = (Status.FAILED, Status.NO_PROGRESS, Status.BUDGET_EXHAUSTED)
 @click.argument("machine")
 @click.option("-i", "--input", "inputs", multiple=True, metavar="KEY=VALUE", help="One input; repeat for more.")
 @click.option("--actor", metavar="ID", help="Who the task acts for.")
-@click.option("--model", metavar="SPEC", help="What decides: `ask`, `scripted:FILE`; else the setting `model`.")
+@click.option(
+    "--model", metavar="SPEC", help="What decides: `ask`, `scripted:FILE`, `openai:NAME` …; else the setting `model`."
+)
 @db_option
 @json_option
 @click.pass_context
@@ -61,10 +65,10 @@ def run(
     catalogue = catalogue_of(project)  # what is wrong with the call is said before a store is made
     given = parse_inputs(catalogue.machine(machine).definition.input, inputs)
     spec = project.model_spec(model)
-    model_of(spec, Environment())
+    model_of(spec, Environment(), project.settings.models, project.environ)
     who = identity_of(project, actor)
 
-    async def main() -> tuple[Checkpoint, History]:
+    async def main() -> Rested:
         async with opened(project, db, create=True, catalogue=catalogue) as runtime:
             created = await runtime.start(machine, given, who, model=spec)
             if not as_json:
@@ -84,20 +88,21 @@ def resume(context: click.Context, task: str, db: str | None, as_json: bool) -> 
     project = project_of(context)
     again = Again.of(context, db, identity=project.settings.identity)
 
-    async def main() -> tuple[Checkpoint, History]:
+    async def main() -> Rested:
         async with opened(project, db) as runtime:
             return await _on(runtime, task, again, as_json=as_json)
 
     return _finish(*run_async(main()), again, as_json=as_json)
 
 
-async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> tuple[Checkpoint, History]:
+async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> Rested:
     if not as_json:
         runtime.watch(Live())
     async with stoppable(runtime) as came:
         try:
             rested = await runtime.resume(task)
-            return rested, await runtime.store.history(task) if rested.head.status in _ENDED_BADLY else ()
+            history = await runtime.store.history(task) if rested.head.status in _ENDED_BADLY else ()
+            return rested, history, await runtime.awaited(rested) if rested.timers else {}
         except StoppedError:
             raise Interrupted(came[0], again("resume", task)) from None
         except UsageError as problem:  # nobody was there to decide; the task stands where it stood
@@ -105,11 +110,13 @@ async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> tu
             raise type(problem)(problem.message, hint=hint) from None
 
 
-def _finish(checkpoint: Checkpoint, history: History, again: Again, *, as_json: bool) -> int:
+def _finish(
+    checkpoint: Checkpoint, history: History, awaited: Mapping[str, str], again: Again, *, as_json: bool
+) -> int:
     if as_json:
         show_json(summary(checkpoint))
     else:
-        show_rest(checkpoint, again, history=history)
+        show_rest(checkpoint, again, history=history, awaited=awaited)
     return EXIT_CODES[checkpoint.head.status]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import termios
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -24,7 +26,7 @@ from statemachine_agent.cli.rest import show_rest, summary
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.policy.identity import Identity
-from statemachine_agent.records import Checkpoint, Status
+from statemachine_agent.records import Checkpoint
 from statemachine_agent.runtime.runtime import Runtime
 from statemachine_agent.text import one_line
 
@@ -36,6 +38,7 @@ _LONGEST = 1_000_000
 @click.argument("name")
 @click.argument("payload", default="{}")
 @click.option("--id", "signal_id", metavar="TEXT", help="Taken once: sent again under the same id, nothing happens.")
+@click.option("--to", "to_version", type=int, metavar="VERSION", help="It answers what the task asked at that version.")
 @click.option("--as", "claim", metavar="WHO", help="Who sends it.")
 @db_option
 @json_option
@@ -46,17 +49,21 @@ def signal(
     name: str,
     payload: str,
     signal_id: str | None,
+    to_version: int | None,
     claim: str | None,
     db: str | None,
     as_json: bool,  # noqa: FBT001
 ) -> int:
     """Send TASK the signal NAME with PAYLOAD, a JSON object."""
-    return _send(context, task, name, _object(payload), signal_id, claim, db, as_json=as_json)
+    how = {"signal_id": signal_id, "to_version": to_version}
+    return _send(context, task, name, _object(payload), how, claim, db, as_json=as_json)
 
 
 @click.command(short_help="Answer a task that asked.")
 @click.argument("task")
 @click.argument("text")
+@click.option("--id", "signal_id", metavar="TEXT", help="Taken once: sent again under the same id, nothing happens.")
+@click.option("--to", "to_version", type=int, metavar="VERSION", help="It answers what the task asked at that version.")
 @click.option("--as", "claim", metavar="WHO", help="Who answers.")
 @db_option
 @json_option
@@ -65,12 +72,15 @@ def reply(
     context: click.Context,
     task: str,
     text: str,
+    signal_id: str | None,
+    to_version: int | None,
     claim: str | None,
     db: str | None,
     as_json: bool,  # noqa: FBT001
 ) -> int:
     """Answer TASK with TEXT: the signal `reply`."""
-    return _send(context, task, "reply", {"text": text}, None, claim, db, as_json=as_json)
+    how = {"signal_id": signal_id, "to_version": to_version}
+    return _send(context, task, "reply", {"text": text}, how, claim, db, as_json=as_json)
 
 
 def _send(
@@ -78,7 +88,7 @@ def _send(
     task: str,
     name: str,
     payload: Mapping[str, Any],
-    signal_id: str | None,
+    how: Mapping[str, Any],
     claim: str | None,
     db: str | None,
     *,
@@ -88,7 +98,7 @@ def _send(
 
     async def main() -> Checkpoint:
         async with opened(project, db) as runtime:
-            return await runtime.signal(task, name, payload, identity_of(project, claim), signal_id=signal_id)
+            return await runtime.signal(task, name, payload, identity_of(project, claim), **how)
 
     checkpoint = run_async(main())
     if as_json:
@@ -102,12 +112,19 @@ def _send(
 
 
 def _object(text: str) -> Mapping[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError
+        return dict(pairs)
+
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise UsageError(f"`{one_line(text, 60)}` is no JSON object", hint="""write it like '{"key": "value"}'""")
+        raise UsageError(
+            f"`{one_line(text, 60)}` is no JSON object with each key once", hint="""write it like '{"key": "value"}'"""
+        )
     return found
 
 
@@ -121,37 +138,36 @@ def talk(context: click.Context, task: str, claim: str | None, db: str | None) -
     project = project_of(context)
     again = Again.of(context, db, identity=project.settings.identity)
 
-    async def main() -> Checkpoint:
+    async def main() -> tuple[Checkpoint, Mapping[str, str]]:
         async with opened(project, db) as runtime, stoppable(runtime):
-            return await conversation(runtime, task, identity_of(project, claim))
+            rested = await conversation(runtime, task, identity_of(project, claim))
+            return rested, await runtime.awaited(rested)
 
-    checkpoint = run_async(main())
-    show_rest(checkpoint, again)
+    checkpoint, awaited = run_async(main())
+    show_rest(checkpoint, again, awaited=awaited)
     return EXIT_CODES[checkpoint.head.status]
 
 
 async def conversation(runtime: Runtime, task: str, who: Identity) -> Checkpoint:
     """Turn by turn, until the task no longer waits for a reply, or nobody says anything more."""
     environment = Environment()
+    await runtime.check_may_signal(task, who)
     checkpoint = await runtime.resume(task)
-    while _awaits_reply(checkpoint):
+    while "reply" in (await runtime.awaited(checkpoint)).values():
         say(f"agent    {checkpoint.head.output or '…'}")
         line = await environment.in_thread(_line)
         if not line:
             break
-        await runtime.reply(task, line, who)
+        await runtime.reply(task, line, who, to_version=checkpoint.head.version)
         checkpoint = await runtime.resume(task)
     return checkpoint
-
-
-def _awaits_reply(checkpoint: Checkpoint) -> bool:
-    return checkpoint.head.status is Status.WAITING and any(t.event.startswith("expired.") for t in checkpoint.timers)
 
 
 def _line() -> str:
     """The next line with something in it; empty at the end of the input."""
     if sys.stdin is None:
         return ""
+    _forget_typed_ahead()
     while True:
         if sys.stdin.isatty():
             print("you      ", end="", file=sys.stderr, flush=True)  # noqa: T201  a prompt, which is no output
@@ -168,3 +184,10 @@ def _line() -> str:
             if text and not sys.stdin.isatty():
                 say(f"you      {text}")
             return text
+
+
+def _forget_typed_ahead() -> None:
+    """What was typed before a question was shown is no answer to it."""
+    if sys.stdin.isatty():
+        with suppress(OSError, termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)

@@ -61,11 +61,14 @@ def show(context: click.Context, task: str, db: str | None, as_json: bool) -> in
     """Show how TASK stands: status, evidence, effects, what it waits for."""
     project = project_of(context)
 
-    async def main() -> tuple[Checkpoint, Any]:
+    async def main() -> tuple[Checkpoint, Any, Mapping[str, str]]:
         with open_store(project, db) as store:
-            return await store.load(task), await store.history(task)
+            loaded = await store.load(task)
+            waits = any(t.event.startswith("expired.") for t in loaded.timers)
+            texts = await store.definition(loaded.task.definition_hash) if waits else {}
+            return loaded, await store.history(task), _awaited(texts, loaded)
 
-    checkpoint, history = run_async(main())
+    checkpoint, history, awaited = run_async(main())
     if as_json:
         show_json({**summary(checkpoint), "checkpoint": checkpoint})
         return 0
@@ -94,8 +97,18 @@ def show(context: click.Context, task: str, db: str | None, as_json: bool) -> in
     if checkpoint.cancel_requested:
         say(f"cancel   asked for by {checkpoint.cancel_requested['by']}")
     again = Again.of(context, db, identity=project.settings.identity)
-    show_rest(checkpoint, again, Environment().now(), history)
+    show_rest(checkpoint, again, Environment().now(), history, awaited)
     return 0
+
+
+def _awaited(texts: Mapping[str, Any], checkpoint: Checkpoint) -> Mapping[str, str]:
+    """The signals that the task waits for, by state, as its own definition says."""
+    if not texts:
+        return {}
+    from statemachine_agent.chart.compile import compile_texts  # what only shows does not pay for a chart
+    from statemachine_agent.runtime.outside import awaited
+
+    return awaited(compile_texts(texts), checkpoint)
 
 
 @click.command(short_help="The history of a task.")

@@ -18,6 +18,7 @@ from statemachine_agent.definition.machine import (
     CallState,
     Choice,
     ChooseState,
+    CompoundState,
     MachineDefinition,
     ReconcileState,
     RouteState,
@@ -26,6 +27,7 @@ from statemachine_agent.definition.machine import (
 )
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.names import CONTROLS, ENDS, is_reserved
+from statemachine_agent.definition.nesting import DONE
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property, wants_trusted
 from statemachine_agent.text import did_you_mean
@@ -130,6 +132,10 @@ class _Machine(RowCheck):
                 self._approval(path, state)
             case WaitState():
                 self._wait(path, state)
+            case CompoundState() if not self.machine.nesting.is_region(name):
+                self.outcomes((*path, "then"), state.then, (DONE,), "a state of states is `done`")
+            case CompoundState():
+                pass
 
     def _choose(self, path: Path_, state: ChooseState) -> None:
         listed = self.document.at((*path, "choose"))
@@ -260,8 +266,9 @@ class _Machine(RowCheck):
         if tool is not None and not named and all(rule.when is not None for rule in tool.approval or ()):
             message = "nobody is named who could approve"
             self.fault(here, message, "add `by: ROLE`, or a rule without `when` to the manifest", key=True)
-        why = "an approval has three outcomes"
-        self.outcomes((*path, "then"), state.then, ("approved", "rejected", "expired"), why)
+        if not self.document.incomplete(here):
+            why = "an approval has three outcomes, and with `at_most` also `exhausted`"
+            self.outcomes((*path, "then"), state.then, state.approval.outcomes, why)
 
     def _wait(self, path: Path_, state: WaitState) -> None:
         wait = state.wait

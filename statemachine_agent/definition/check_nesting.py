@@ -92,8 +92,6 @@ class _Nesting(RowCheck):
             self.fault(
                 (*path, "then"), "a region has no `then`", "what follows stands with the parallel state", key=True
             )
-        elif not is_region:
-            self.outcomes((*path, "then"), state.then, (DONE,), "a state of states is `done`")
         if not state.parallel and not self._is_done(name) and not self.document.incomplete((*path, "states")):
             message = f"nothing in `{name}` leads to `done`"
             self.fault(path, message, "let a row lead there, or write its states beside the others", key=True)

@@ -181,13 +181,20 @@ Roles = Annotated[tuple[Lower, ...], Field(min_length=1), BeforeValidator(as_lis
 class ApprovalRequest(Node):
     """Who must say yes to what, and for how long the question stands."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"at_most"})
     #: the write that is pending
     of: Lower
     #: a role, or a list of roles, besides those that the manifest asks for
     by: Roles | None = None
     #: how long the question stands, and how long a yes is good for
     expires: Duration
+    #: how often people are asked in one task; one more takes `exhausted` at once
+    at_most: Count | None = None
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """What can come of it."""
+        ends = ("approved", "rejected", "expired")
+        return (*ends, "exhausted") if self.at_most is not None else ends
 
 
 class ApprovalState(Node):
@@ -196,8 +203,8 @@ class ApprovalState(Node):
     kind: ClassVar[str] = "approval"
     #: what is asked
     approval: ApprovalRequest
-    #: where to, by answer
-    then: Annotated[Mapping[Literal["approved", "rejected", "expired"], Targets], NOT_A_TARGET]
+    #: where to, by answer; `exhausted` stands there if `at_most` does
+    then: Annotated[Mapping[Literal["approved", "rejected", "expired", "exhausted"], Targets], NOT_A_TARGET]
 
 
 class Wait(Node):

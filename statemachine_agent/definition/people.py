@@ -28,6 +28,10 @@ class People(Node):
     #: id to person; the id is what the operating system, a token or `--actor` says
     people: Mapping[Annotated[str, Field(min_length=1, max_length=200)], Person]
 
+    def of(self, tenant: str) -> People:
+        """Those of one tenant: for a task of it there is nobody else."""
+        return People(people={name: person for name, person in self.people.items() if person.tenant == tenant})
+
     @property
     def roles(self) -> frozenset[str]:
         """All roles that somebody holds."""

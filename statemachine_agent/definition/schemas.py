@@ -226,15 +226,23 @@ def _all_outcomes(found: Schema) -> None:
 
 
 def _wait(found: Schema) -> None:
-    def by(key: str, then: list[str], otherwise: list[str]) -> Schema:
-        """Which outcomes there are with `key` in the wait, and which without; the others cannot happen."""
-        return {
-            "if": {"properties": {"wait": _has(key)}},
-            "then": {"properties": {"then": {"required": then, "properties": dict.fromkeys(otherwise, False)}}},
-            "else": {"properties": {"then": {"required": otherwise, "properties": dict.fromkeys(then, False)}}},
-        }
+    by_signal = _outcomes_by("wait", "signal", ["received", "expired"], ["elapsed"])
+    found["allOf"] = [by_signal, _outcomes_by("wait", "at_most", ["exhausted"], [])]
 
-    found["allOf"] = [by("signal", ["received", "expired"], ["elapsed"]), by("at_most", ["exhausted"], [])]
+
+def _approval(found: Schema) -> None:
+    asked = ["approved", "rejected", "expired"]
+    found["properties"]["then"]["required"] = asked
+    found["allOf"] = [_outcomes_by("approval", "at_most", ["exhausted"], [])]
+
+
+def _outcomes_by(verb: str, key: str, then: list[str], otherwise: list[str]) -> Schema:
+    """Which outcomes there are with `key` under the verb, and which without; the others cannot happen."""
+    return {
+        "if": {"properties": {verb: _has(key)}},
+        "then": {"properties": {"then": {"required": then, "properties": dict.fromkeys(otherwise, False)}}},
+        "else": {"properties": {"then": {"required": otherwise, "properties": dict.fromkeys(then, False)}}},
+    }
 
 
 def _machine(found: Schema) -> None:
@@ -311,7 +319,7 @@ _RULES: Mapping[str, Callable[[Schema], None]] = {
     "ChooseState": _choose,
     "CallState": _call,
     "ReconcileState": _all_outcomes,
-    "ApprovalState": _all_outcomes,
+    "ApprovalState": _approval,
     "Wait": _with(
         {"oneOf": [_has("for"), _has("until"), _has("signal")]},
         {"dependentRequired": {"signal": ["expires"], "expires": ["signal"]}},

@@ -177,7 +177,9 @@ class _Builder:
                     return ("sends the same request with the same key again",)
                 return (f"asks {manifest.reconciler.tool} by the effect's key",)
             case ApprovalState():
-                return (*self._roles(state), f"expires after {words.duration(state.approval.expires)}")
+                most = state.approval.at_most
+                asked = (f"asked at most {words.so_often(most)}",) if most else ()
+                return (*self._roles(state), f"expires after {words.duration(state.approval.expires)}", *asked)
             case WaitState():
                 many = f", at most {state.wait.at_most} times" if state.wait.at_most else ""
                 return (f"{words.waited(state.wait)}{many}",)
@@ -187,8 +189,7 @@ class _Builder:
     def _checks(self, tool: str) -> tuple[str, ...]:
         manifest, limit = self.machine.tools.get(tool), self.machine.at_most(tool)
         found = [f"first checks {manifest.precondition.tool}"] if manifest and manifest.precondition else []
-        times = "once" if limit == 1 else f"{limit} times"
-        return tuple(found + ([f"at most {times} in a task"] if limit else []))
+        return tuple(found + ([f"at most {words.so_often(limit)} in a task"] if limit else []))
 
     def _roles(self, state: ApprovalState) -> tuple[str, ...]:
         """Who must agree: as the machine says, and as the rules of the tool's manifest add."""

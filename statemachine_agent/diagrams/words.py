@@ -156,6 +156,11 @@ def people(roles: Mapping[str, int], beside: Mapping[str, int] | None = None) ->
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))
 
 
+def so_often(count: int) -> str:
+    """`once`, `3 times`."""
+    return "once" if count == 1 else f"{count} times"
+
+
 def duration(time: timedelta) -> str:
     """A duration as an author writes it: `2h`, `1h 30m`."""
     rest = round(time / timedelta(milliseconds=1))

@@ -28,6 +28,8 @@ _WHOLE = Property(type="integer")
 _USAGE: Properties = {
     "steps": _WHOLE, "tokens": _WHOLE, "tool_calls": _WHOLE, "active_seconds": _NUMBER, "cost_usd": _NUMBER,
 }  # fmt: skip
+#: control choices whose rows may read what is pending: what is asked about, or given up
+ASKING = frozenset({"ask_user", "cannot_continue"})
 _CONTROL_ARGS: Mapping[str, Properties] = {
     "finish": {"answer": _TEXT},
     "ask_user": {"question": _TEXT},
@@ -68,12 +70,12 @@ def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | 
         "visits": dict.fromkeys(machine.all_states, _WHOLE),
         "now": NOW,
     }
-    if call is None:
+    if call is None or call in ASKING:
         whole = all(t is not None for t in tools.values())
         roots["proposal"] = {"tool": _TEXT, "args": _object(_merged(writes)) if whole else ANYTHING}
-    elif call in CONTROLS:
+    if call in CONTROLS:
         roots["call"] = {"tool": _TEXT, "args": _object(_CONTROL_ARGS.get(call, {}))}
-    else:
+    elif call is not None:
         manifest = catalogue.tool(call)
         roots["call"] = {"tool": _TEXT, "args": _object(manifest.args) if manifest else ANYTHING}
     return roots

@@ -90,10 +90,11 @@ def _covered(observation: Observation, call: Call, ruling: Ruling) -> tuple[str 
     if not needs and (approval is None or approval.effect_key != action.key):
         return None, call
     context = observation.context
-    starter = str(observation.checkpoint.task.actor["id"])
+    actor = observation.checkpoint.task.actor
+    starter, people = str(actor["id"]), context.people.of(str(actor["tenant"]))
     again = effect is not None and approval is not None and effect.approval_id == approval.id and not effect.is_settled
     now = context.environment.now()
-    why = approvals.uncovered(approval, action, context.people, starter, now, again=again)
+    why = approvals.uncovered(approval, action, people, starter, now, again=again)
     if why is None and approval is not None:
         why = _roles_missing(_needed(context.machine, ruling, approval.state), approval.roles)
     if why is None and effect is not None and effect.action_hash != action.hash:

@@ -225,8 +225,8 @@ class Draft:
             return
         if event.startswith("rejected."):
             self.drop_proposal(EffectStatus.REJECTED, "rejected")
-        elif event.startswith("expired."):
-            self.drop_proposal(EffectStatus.ABANDONED, "expired")
+        elif event.startswith(("expired.", "exhausted.")):
+            self.drop_proposal(EffectStatus.ABANDONED, event.partition(".")[0])
 
     def _entered(self, state: str, reason: str) -> list[_Followup]:
         if state in ENDS:
@@ -240,6 +240,11 @@ class Draft:
             case RouteState():
                 return [(f"routed.{state}", self._denial() or reason)]
             case ApprovalState():
+                denied, most = self._denial(), definition.approval.at_most
+                if denied is not None:
+                    return [("exit.denied", denied)]
+                if most is not None and self.head.visits[state] > most:
+                    return [(f"exhausted.{definition.approval.of}", None)]
                 self._request(state, definition)
             case WaitState():
                 return self._wait(state, definition)

@@ -10,6 +10,7 @@ from typing import Any
 
 from statemachine_agent.definition.names import RULING_GUARDS, SETTLED
 from statemachine_agent.definition.schema import with_floats
+from statemachine_agent.guards.contexts import ASKING
 from statemachine_agent.guards.evaluate import Answers
 from statemachine_agent.loop.context import Context
 from statemachine_agent.policy.ruling import Allow, RequireApproval, Ruling, rule
@@ -48,7 +49,7 @@ def data_of(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | 
     }
     if call is not None:
         roots["call"] = {**call, "args": _typed(context, call["tool"], {}, call["args"])[1]}
-    elif head.proposal is not None:
+    if head.proposal is not None and (call is None or call["tool"] in ASKING):
         tool = head.proposal["tool"]
         roots["proposal"] = {"tool": tool, "args": _typed(context, tool, {}, head.proposal["args"])[1]}
     return roots

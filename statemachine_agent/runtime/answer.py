@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from statemachine_agent.definition.people import People, Person
 from statemachine_agent.errors import RefusedError
 from statemachine_agent.loop.context import Context
 from statemachine_agent.loop.draft import Draft, action_of_proposal
@@ -39,7 +40,7 @@ async def answer(
         starter = str(checkpoint.task.actor["id"])
         now = context.environment.now()
         decide = approvals.approve if yes else approvals.reject
-        answered = decide(current, who, context.people, starter, now)
+        answered = decide(current, who, people_of(context, checkpoint), starter, now)
     except RefusedError as problem:
         row = ApprovalRow(approval.id, "refused", who.id[:200], who.established, why, problem.reason)
         await context.store.note(checkpoint.task.no, [row])
@@ -116,9 +117,7 @@ async def settle(
 
 
 def _check_may_settle(context: Context, checkpoint: Checkpoint, who: Identity) -> None:
-    person = context.people.people.get(who.id)
-    if person is None:
-        raise approvals.NotEntitledError(f"nobody is called `{one_line(who.id, 60)}`", reason="unknown_person")
+    person = person_of(context, checkpoint, who)
     if who.id == checkpoint.task.actor["id"]:
         raise approvals.NotEntitledError(
             "nobody settles what they started", hint="ask somebody else", reason="own_task"
@@ -131,10 +130,27 @@ def _check_may_settle(context: Context, checkpoint: Checkpoint, who: Identity) -
         )
 
 
+def people_of(context: Context, checkpoint: Checkpoint) -> People:
+    """Who there is for this task: the people of its tenant, as of now."""
+    return context.people.of(str(checkpoint.task.actor["tenant"]))
+
+
+def person_of(context: Context, checkpoint: Checkpoint, who: Identity) -> Person:
+    """What the people file says of somebody; NotEntitledError where it knows nobody of that name for this task."""
+    person = people_of(context, checkpoint).people.get(who.id)
+    if person is None:
+        raise approvals.NotEntitledError(
+            f"nobody is called `{one_line(who.id, 60)}`",
+            hint="people are listed in the people file, each with a tenant",
+            reason="unknown_person",
+        )
+    return person
+
+
 def check_may_cancel(context: Context, checkpoint: Checkpoint, who: Identity) -> None:
     """RefusedError unless it is the task's own actor, or somebody with the scope for it."""
-    person = context.people.people.get(who.id)
-    if who.id == checkpoint.task.actor["id"] or (person is not None and CANCEL_SCOPE in person.scopes):
+    person = person_of(context, checkpoint, who)
+    if who.id == checkpoint.task.actor["id"] or CANCEL_SCOPE in person.scopes:
         return
     raise approvals.NotEntitledError(
         f"`{one_line(who.id, 60)}` may not cancel this task",

@@ -202,19 +202,38 @@ class Runtime:
             return await answer.settle(context, checkpoint, key, who, found=found, why=why)
 
     async def signal(
-        self, task_id: str, name: str, payload: Mapping[str, Any], who: Identity, *, signal_id: str | None = None
+        self,
+        task_id: str,
+        name: str,
+        payload: Mapping[str, Any],
+        who: Identity,
+        *,
+        signal_id: str | None = None,
+        to_version: int | None = None,
     ) -> Checkpoint:
         """Tell a waiting task something from outside; RefusedError where it does not wait for that.
 
-        The same `signal_id` is taken once, so that whoever sends may send again. The task goes on when it is resumed.
+        The same `signal_id` is taken once, so that whoever sends may send again. With `to_version` it is an answer to what
+        the task asked at that version, and to nothing later. The task goes on when it is resumed.
         """
         async with self._leased(task_id, patient=True) as (context, checkpoint):
             ready = await fire_timers(context, await recover(context, checkpoint))
-            return await outside.receive(context, ready, name, payload, who, signal_id)
+            return await outside.receive(
+                context, ready, name, payload, who, signal_id=signal_id, to_version=to_version
+            )  # fmt: skip
 
-    async def reply(self, task_id: str, text: str, who: Identity) -> Checkpoint:
+    async def reply(self, task_id: str, text: str, who: Identity, *, to_version: int | None = None) -> Checkpoint:
         """The signal `reply` with a text: what somebody in a conversation says."""
-        return await self.signal(task_id, "reply", {"text": text}, who)
+        return await self.signal(task_id, "reply", {"text": text}, who, to_version=to_version)
+
+    async def awaited(self, checkpoint: Checkpoint) -> Mapping[str, str]:
+        """The states that wait for somebody outside now, and the signal that each waits for."""
+        return outside.awaited(await self._machine_of(checkpoint.task), checkpoint)
+
+    async def check_may_signal(self, task_id: str, who: Identity) -> None:
+        """RefusedError where this person may send the task nothing."""
+        checkpoint = await self.store.load(task_id)
+        outside.check_may_signal(self._context(await self._machine_of(checkpoint.task)), checkpoint, who)
 
     async def cancel(self, task_id: str, who: Identity) -> Checkpoint:
         """Cancel a task: now, or at the next chance of whoever works on it; never while an effect is open."""
@@ -226,8 +245,11 @@ class Runtime:
         await self.store.note(checkpoint.task.no, [NoteRow("cancel_requested", who.id, who.established)])
         await self.store.request_cancel(checkpoint.task.no, {"by": who.id, "established": who.established})
         try:
-            async with self._leased(task_id) as (context, checkpoint):
-                draft = Draft(context, await recover(context, checkpoint), "cancel")
+            async with self._leased(task_id) as (context, claimed):
+                recovered = await recover(context, claimed)
+                if recovered.head.status.is_end:  # in the meantime, or by recovering
+                    raise RefusedError(f"the task has ended: {recovered.head.status}", reason="ended")
+                draft = Draft(context, recovered, "cancel")
                 draft.leave("exit.cancel", "cancelled")
                 transaction, after = draft.finish()
                 await commit(context, transaction, after)

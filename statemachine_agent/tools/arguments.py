@@ -14,7 +14,7 @@ import jsonschema_rs
 
 from statemachine_agent.canonical import canonical
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.schema import Properties, json_schema, project
+from statemachine_agent.definition.schema import Properties, json_schema, project, with_floats
 from statemachine_agent.errors import CanonicalError
 from statemachine_agent.text import one_line
 
@@ -48,6 +48,10 @@ def faults_of(properties: Properties, value: object) -> list[ArgumentFault]:
     except (ValueError, TypeError) as problem:  # a pattern that only Python's regular expressions know
         return [ArgumentFault("", f"the schema itself cannot be used: {one_line(str(problem), 120)}")]
     found = []
+    try:
+        with_floats(properties, plain if isinstance(plain, dict) else {})
+    except OverflowError:  # JSON has whole numbers without end, and a guard reads a `number` as a float
+        return [ArgumentFault("", "a number is larger than numbers can be")]
     for error in errors:
         path = ".".join(str(p) for p in error.instance_path)
         found.append(ArgumentFault(path, one_line(error.message, 160)))

@@ -16,7 +16,7 @@ from statemachine_agent import Identity, SimulatedEnvironment
 from statemachine_agent.canonical import canonical
 from statemachine_agent.errors import RefusedError, StoreError
 from statemachine_agent.records import Checkpoint
-from support.world import ANN, BOB, CEO, EVE, LOOK_STEP, World, act_step, world
+from support.world import ACT, ANN, BOB, CEO, EVE, FIND, LOOK, LOOK_STEP, MACHINE, World, act_step, simulated, world
 
 NOBODY = Identity("mallory", "asserted")
 
@@ -268,3 +268,46 @@ def test_roles_taken_out_of_the_stored_request(tmp_path: Path) -> None:
         assert not here.tools["act"].calls
 
     waiting_world(tmp_path, body, amount=600)
+
+
+def test_nobody_is_asked_about_what_the_policy_denies(tmp_path: Path) -> None:
+    """A machine without a `route` before its approval: the actor lacks the scope, and no yes could change that."""
+    straight = MACHINE.replace("- {goto: PROPOSED}", "- {goto: ASKING}")
+    straight = straight[: straight.index("  PROPOSED:")] + straight[straight.index("  ASKING:") :]
+
+    async def main() -> Checkpoint:
+        async with world(
+            tmp_path,
+            LOOK_STEP,
+            act_step(200),
+            machine=straight,
+            texts=(LOOK.replace("scopes: [things:read]\n", ""), ACT, FIND),
+        ) as here:
+            return await here.run(EVE)
+
+    end = simulated(main)
+    assert (end.head.status, end.head.reason, end.approvals) == ("DENIED", "missing_scope", ())
+
+
+def test_people_are_asked_so_often_and_no_more(tmp_path: Path) -> None:
+    """The third request of a machine that may ask twice is not made: its way out is taken at once, nothing is pending."""
+    twice = MACHINE.replace("by: boss, expires: 1h}", "by: boss, expires: 1h, at_most: 2}")
+    twice = twice.replace(
+        "{approved: ACTING, rejected: DENIED, expired: NEEDS_INPUT}",
+        "{approved: ACTING, rejected: LOOKING, expired: NEEDS_INPUT, exhausted: FAILED}",
+    )
+
+    async def main() -> tuple[Checkpoint, list[str]]:
+        steps = (LOOK_STEP, act_step(200), act_step(201), act_step(202))
+        async with world(tmp_path, *steps, machine=twice) as here:
+            asked = await here.run()
+            for _ in range(2):
+                (request,) = (a for a in asked.approvals if a.status == "open")
+                await here.runtime.reject(request.id, BOB, why="no")
+                asked = await here.runtime.resume(asked.task.id)
+            return asked, [r["event"] for r in await here.rows(asked, "approval_event")]
+
+    end, events = simulated(main)
+    assert (end.head.status, end.head.reason) == ("FAILED", "exhausted")
+    assert events == ["requested", "rejected"] * 2
+    assert [e.status for e in end.effects] == ["rejected", "rejected", "abandoned"]

@@ -135,3 +135,37 @@ def test_one_runtime_on_two_event_loops_one_after_the_other(office: Office) -> N
     asyncio.run(office.runtime.approve(asked.approvals[0].id, BOB))
     end = asyncio.run(office.runtime.resume(asked.task.id))
     assert end.head.status == "SUCCEEDED"
+
+
+def test_for_a_task_there_is_nobody_but_the_people_of_its_tenant(office: Office) -> None:
+    """The role alone does not count: neither a yes nor a no, neither cancelling nor a signal, of another tenant's people."""
+
+    async def main() -> None:
+        asked = await office.asked()
+        office.write(f"people:\n{ANN_LINE}  bob: {{tenant: rival, roles: [boss], scopes: ['tasks:cancel']}}\n")
+        for attempt in (
+            office.runtime.approve(asked.approvals[0].id, BOB),
+            office.runtime.reject(asked.approvals[0].id, BOB, why="no"),
+            office.runtime.cancel(asked.task.id, BOB),
+            office.runtime.signal(asked.task.id, "reply", {}, BOB),
+        ):
+            with pytest.raises(RefusedError) as refused:
+                await attempt
+            assert refused.value.reason == "unknown_person"
+
+    office.environment.run(main())
+
+
+def test_who_was_taken_out_of_the_people_file_acts_no_more_not_even_for_their_own_task(office: Office) -> None:
+    async def main() -> None:
+        asked = await office.asked()
+        office.write("people:\n  bob: {roles: [boss]}\n")
+        for attempt in (
+            office.runtime.cancel(asked.task.id, ANN),
+            office.runtime.signal(asked.task.id, "reply", {}, ANN),
+        ):
+            with pytest.raises(RefusedError) as refused:
+                await attempt
+            assert refused.value.reason == "unknown_person"
+
+    office.environment.run(main())

@@ -22,6 +22,7 @@ from support.refund import PEOPLE
 from support.refund import TOOLS as MANIFESTS
 from support.world import catalogue
 
+NOW = "2026-11-30T12:00:00Z"
 INPUTS = {"string": "8472", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
@@ -65,7 +66,7 @@ def test_save_restore_save_gives_the_same_bytes_and_the_same_tools(name: str, kn
     machine = compile_machine(known, name)
     environment = SimulatedEnvironment()
     who = Identity("cust-3391" if known.people and "cust-3391" in known.people.people else "ann", "asserted")
-    inputs = {n: INPUTS[p.kind] for n, p in machine.definition.input.items()}
+    inputs = {n: NOW if p.format else INPUTS[p.kind] for n, p in machine.definition.input.items()}
 
     async def main() -> list[Leaves]:
         configurations = reachable(machine.chart)

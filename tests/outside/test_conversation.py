@@ -70,3 +70,53 @@ def test_an_empty_line_is_no_answer(sma: Sma) -> None:
     task = begin(sma).json["task"]
     assert sma("talk", task, "--as", "cust-3391", input="\n  \n").code == 4
     assert [e["tool"] for e in sma.show(task)["checkpoint"]["evidence"]] == ["lookup_order"]
+
+
+def test_a_refund_that_the_lead_refuses_is_not_told_of_as_done(sma: Sma) -> None:
+    """The script's last words are "Done": they cannot be said, since nothing was."""
+    task = begin(sma).json["task"]
+    sma("talk", task, "--as", "cust-3391", input="the second one\nyes\n")
+    (approval,) = sma("approvals", "--json").json
+    assert sma("reject", approval["approval"]["id"], "--as", "lead@example.com", "--why", "no").code == 0
+    end = sma("resume", task, "--json")
+    assert end.code != 0
+    assert end.json["status"] != "SUCCEEDED"
+    assert "Done" not in str(end.json["output"])
+
+
+def test_a_yes_is_to_the_question_that_was_shown(sma: Sma) -> None:
+    """An answer to what the task asked before is refused, and so is one id for two answers; nothing of either is kept."""
+    begun = begin(sma).json
+    task, version = begun["task"], str(begun["version"])
+    assert sma("reply", task, "the second one", "--as", "cust-3391", "--to", version, "--id", "m1").code == 0
+    assert sma("resume", task).code == 4
+    late = sma("reply", task, "yes", "--as", "cust-3391", "--to", version)
+    assert (late.code, "has gone on" in late.err) == (1, True)
+    twice = sma("reply", task, "yes", "--as", "cust-3391", "--id", "m1")
+    assert (twice.code, "another `reply` came under the id" in twice.err) == (1, True)
+    assert [e["payload"] for e in sma.show(task)["checkpoint"]["evidence"] if e["tool"] == "reply"] == [
+        {"text": "the second one"}
+    ]
+
+
+@pytest.mark.parametrize("question", ["Shall I?", "Shall I refund pay_5a1, INR 2000?", "Shall I refund pay_5a2?"])
+def test_the_question_names_exactly_what_would_be_done(services: Sandbox, tmp_path: Path, question: str) -> None:
+    script = tmp_path / "script.yaml"
+    steps = [
+        "{call: get_refund_status}",
+        '{call: issue_refund, with: {order_id: "8472", payment_id: pay_5a2, amount_inr: 2000}}',
+        f"{{call: ask_user, with: {{question: {question!r}}}}}",
+        "{call: cannot_continue, with: {reason: enough}}",
+    ]
+    script.write_text("script: s\nsteps:\n" + "".join(f"  - {step}\n" for step in steps))
+    sma = Sma(tmp_path, services.urls)
+    inputs = ("-i", "order_id=8472", "-i", "message=x", "--actor", "cust-3391", "--model", f"scripted:{script}")
+    end = sma("run", "conversation", *inputs, "--json")
+    refused = [line["feedback"] for line in sma.trace(end.json["task"]) if line["kind"] == "step" and line["feedback"]]
+    assert any("name the payment and the amount" in text for text in refused)
+
+
+def test_a_stranger_is_shown_nothing(sma: Sma) -> None:
+    task = begin(sma).json["task"]
+    shown = sma("talk", task, "--as", "cust-1187", input="hello\n")
+    assert (shown.code, shown.out) == (1, "")

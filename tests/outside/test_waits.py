@@ -246,3 +246,37 @@ def test_until_what_is_no_time_ends_the_task_naming_the_wait(tmp_path: Path, ope
     end = tell(tmp_path, lambda w: w.run(opens=opens), machine=UNTIL)
     assert (end.head.status, end.head.reason) == ("FAILED", "guard_error")
     assert "A.wait.until" in (end.head.output or "")
+
+
+def test_an_id_is_looked_up_only_for_who_may_send(tmp_path: Path) -> None:
+    async def body(w: World) -> None:
+        asked = await w.run()
+        await w.runtime.signal(asked.task.id, "reply", {"text": "no"}, ANN, signal_id="m-1")
+        with pytest.raises(RefusedError) as refused:
+            await w.runtime.signal(asked.task.id, "reply", {"text": "no"}, EVE, signal_id="m-1")
+        assert refused.value.reason == "wrong_role"
+
+    tell(tmp_path, body, ASK)
+
+
+def test_a_number_that_no_float_can_hold_is_refused(tmp_path: Path) -> None:
+    async def body(w: World) -> None:
+        asked = await w.run()
+        await w.runtime.reply(asked.task.id, "yes", ANN)
+        with pytest.raises(UsageError, match="larger than numbers can be"):
+            await w.runtime.signal(asked.task.id, "parcel", {"weight": 10**400}, ANN)
+
+    tell(tmp_path, body, ASK)
+
+
+def test_cancelled_while_it_came_to_its_end(tmp_path: Path) -> None:
+    """Whoever cancels loads the task, and somebody else ends it before the lease is theirs."""
+
+    async def body(w: World) -> None:
+        asked = await w.run()
+        end = await w.runtime.cancel(asked.task.id, ANN)
+        with pytest.raises(RefusedError) as refused:
+            await w.runtime.cancel(end.task.id, ANN)
+        assert refused.value.reason == "ended"
+
+    tell(tmp_path, body, ASK)
