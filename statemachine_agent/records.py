@@ -116,7 +116,7 @@ class Head:
     proposal: Mapping[str, Any] | None = None
     #: the progress monitor's memory
     progress: Mapping[str, Any] = field(default_factory=dict)
-    #: what the model is told about its newest proposal
+    #: what the model is told about its newest proposal, by region (the empty name where there are none)
     observation: Mapping[str, Any] | None = None
     #: an exit to be taken at the next state without an open effect
     pending_exit: Mapping[str, Any] | None = None

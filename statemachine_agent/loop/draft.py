@@ -74,6 +74,15 @@ class Draft:
         """Change fields of the head."""
         self.checkpoint = replace(self.checkpoint, head=replace(self.head, **changes))
 
+    def tell(self, state: str, text: str | None, **more: Any) -> None:
+        """What the model that decides in `state` is told next; models of other regions keep what they were told."""
+        nesting = self.context.machine.definition.nesting
+        active = {nesting.region(leaf) or "" for leaf in self.head.configuration}
+        others = {region: told for region, told in (self.head.observation or {}).items() if region in active}
+        others.pop(nesting.region(state) or "", None)
+        own = {nesting.region(state) or "": {"text": one_line(text, 2000), **more}} if text else {}
+        self.set_head(observation={**others, **own} or None)
+
     def spend(self, *, input_tokens: int = 0, output_tokens: int = 0, cost: Any = 0, tool_calls: int = 0) -> None:
         """Add to the usage; what is negative or no number adds nothing."""
         usage = self.head.usage

@@ -12,7 +12,7 @@ from statemachine_agent.loop.budget import calls_left
 from statemachine_agent.loop.context import Context
 from statemachine_agent.loop.phases import Observation, expect
 from statemachine_agent.loop.view import answers
-from statemachine_agent.records import Checkpoint
+from statemachine_agent.records import Checkpoint, Head
 
 
 def observe(context: Context, checkpoint: Checkpoint) -> Observation:
@@ -26,6 +26,13 @@ def observe(context: Context, checkpoint: Checkpoint) -> Observation:
     asked = answers(context, checkpoint)
     found = context.machine.chart.available(leaves, asked, context.machine.call_guards.__contains__, state)
     return Observation(context, checkpoint, state, tuple(_within_limit(context, checkpoint, a) for a in found))
+
+
+def told(context: Context, head: Head, state: str) -> str | None:
+    """What the model that decides in `state` is told about its newest proposal: each region has its own."""
+    region = context.machine.definition.nesting.region(state) or ""
+    found = (head.observation or {}).get(region, {}).get("text")
+    return str(found) if found else None
 
 
 def _next(context: Context, checkpoint: Checkpoint) -> str:

@@ -16,6 +16,7 @@ from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.loop.batch import together
 from statemachine_agent.loop.budget import remaining
+from statemachine_agent.loop.observe import told
 from statemachine_agent.loop.phases import ModelInput, Observation, expect
 from statemachine_agent.models.port import OfferedTool, Prompt, Quoted
 from statemachine_agent.records import Evidence
@@ -42,7 +43,7 @@ def prompt(observation: Observation) -> ModelInput:
     context, checkpoint = observation.context, observation.checkpoint
     definition = context.machine.state(observation.state)
     assert isinstance(definition, ChooseState)  # noqa: S101  only a `choose` asks a model
-    feedback, several = checkpoint.head.observation, together(observation)
+    several = together(observation)
     made = Prompt(
         machine=context.machine.name,
         state=observation.state,
@@ -54,7 +55,7 @@ def prompt(observation: Observation) -> ModelInput:
             Quoted("input", "what the task was started with", checkpoint.task.input, "untrusted"),
             *_evidence(observation),
         ),
-        observation=feedback["text"] if feedback else None,
+        observation=told(context, checkpoint.head, observation.state),
         remaining=remaining(context, checkpoint.head),
         at_once=several.most if several else 1,
         together=several.tools if several else (),

@@ -64,7 +64,7 @@ def _decided(draft: Draft, outcome: Outcome) -> None:
     finding = outcome.finding
     feedback = finding.text if finding else None
     draft.rows.append(_decision_row(proposal, finding))
-    draft.set_head(observation={"text": one_line(feedback, 2000)} if feedback else None)
+    draft.tell(proposal.observation.state, feedback)
     draft.surely(lambda: _follow(draft, outcome))
 
 
@@ -151,15 +151,16 @@ def _reads(draft: Draft, outcome: Outcome) -> None:
 
     Each is recorded before the first outcome is sent, so that rows of any of them see the results of all.
     """
+    decided_in = outcome.authorised.checked.proposal.observation.state
     for call, _ in outcome.made:
         _accept(draft, call)
     brought = [_brought(draft, call, attempts) for call, attempts in outcome.made]
     last = [attempts[-1].outcome for attempts in outcome.attempts]
     if len(brought) > 1:
         text = "; ".join(one_line(f"{_asked(call)}: {found}", 1_900 // len(brought)) for call, found in brought)
-        draft.set_head(observation={"text": text})
+        draft.tell(decided_in, text)
     elif not isinstance(last[0], Ok):
-        draft.set_head(observation={"text": one_line(f"`{brought[0][0].tool}` {brought[0][1]}", 2000)})
+        draft.tell(decided_in, f"`{brought[0][0].tool}` {brought[0][1]}")
     for (call, _), came in zip(brought, last, strict=True):
         event, reason = ("ok", None) if isinstance(came, Ok) else ("failed", _event_of(came)[1])
         if draft.context.machine.chart.accepts(draft.head.configuration, f"{event}.{call.tool}"):  # else a guard erred

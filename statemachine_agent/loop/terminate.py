@@ -12,10 +12,10 @@ from statemachine_agent.loop import progress
 from statemachine_agent.loop.budget import exhausted
 from statemachine_agent.loop.call import Call
 from statemachine_agent.loop.draft import Draft
+from statemachine_agent.loop.observe import told
 from statemachine_agent.loop.phases import Attempts, Outcome, Record, Verdict, expect
 from statemachine_agent.models.decision import ToolCalls
 from statemachine_agent.records import Checkpoint, Status
-from statemachine_agent.text import one_line
 from statemachine_agent.tools.outcome import Ok
 
 #: a read that failed for good so many times running ends the task
@@ -69,14 +69,20 @@ def _judge_progress(draft: Draft, outcome: Outcome) -> None:
     if draft.head.status is not Status.RUNNING:
         return
     if failed_reads >= _FAILED_READS:
-        draft.leave("exit.dependency_failed", "dependency_failed", detail=(draft.head.observation or {}).get("text"))
+        draft.leave("exit.dependency_failed", "dependency_failed", detail=_told(draft, outcome))
     elif flag is not None and memory["corrected"]:
-        draft.leave("exit.no_progress", flag, detail=(draft.head.observation or {}).get("text"))
+        draft.leave("exit.no_progress", flag, detail=_told(draft, outcome))
     elif flag is not None:
         draft.set_head(progress={**memory, "corrected": True})
-        told = (draft.head.observation or {}).get("text")
-        text = f"{told} And: {progress.CORRECTIONS[flag]}" if told else progress.CORRECTIONS[flag]
-        draft.set_head(observation={"text": one_line(text, 2000), "flag": flag})
+        before_that = _told(draft, outcome)
+        text = f"{before_that} And: {progress.CORRECTIONS[flag]}" if before_that else progress.CORRECTIONS[flag]
+        draft.tell(outcome.authorised.checked.proposal.observation.state, text, flag=flag)
+
+
+def _told(draft: Draft, outcome: Outcome) -> str | None:
+    """What the model that decided is told about it."""
+    observation = outcome.authorised.checked.proposal.observation
+    return told(draft.context, draft.head, observation.state)
 
 
 def _action(outcome: Outcome) -> str | None:

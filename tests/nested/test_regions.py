@@ -6,6 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from statemachine_agent import ScriptedModel
+from statemachine_agent.models.port import Prompt, Reply
 from statemachine_agent.records import Checkpoint, EffectStatus
 from statemachine_agent.tools.outcome import LostError
 from support.world import ACT, ANN, BOB, DONE, FIND, GOOD, LOOK, World, act_step, simulated, world
@@ -218,3 +220,24 @@ def test_a_state_of_states_is_entered_at_its_first_and_left_when_it_is_done(tmp_
     assert {n: end.head.visits[n] for n in ("OUTER", "INNER", "LOOKING", "SECOND")} == dict.fromkeys(
         ("OUTER", "INNER", "LOOKING", "SECOND"), 2
     )
+
+
+def test_each_model_is_told_of_its_own_proposals(tmp_path: Path) -> None:
+    """What the left one did wrong is told to the left one, though the right one decides in between."""
+    script = ScriptedModel.of({"call": "nothing"}, {"call": "look", "with": {"thing": "box"}}, LOOK_STEP, ASK_STEP)
+    told: list[tuple[str, str | None]] = []
+
+    class Model:
+        spec = "listens"
+
+        async def decide(self, prompt: Prompt) -> Reply:
+            told.append((prompt.state, prompt.observation))
+            return await script.decide(prompt)
+
+    run(tmp_path, lambda w: w.run(), model=Model())
+    assert [state for state, _ in told[:4]] == ["LOOKING", "WONDERING", "LOOKING", "WONDERING"]
+    first, second, third, fourth = [text or "" for _, text in told[:4]]
+    assert (first, second) == ("", "")
+    assert "`nothing`" in third
+    assert "`look`" in fourth
+    assert "`nothing`" not in fourth
