@@ -5,7 +5,6 @@ Made from the stored rows alone. It must not know how a line is shown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -92,10 +91,7 @@ def _note(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _version(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("at", "cause", "status", "reason", "steps", "tokens")},
-        "configuration": json.loads(row["configuration"]),
-    }
+    return {k: row[k] for k in ("at", "cause", "status", "reason", "steps", "tokens", "configuration")}
 
 
 _MAKERS = {

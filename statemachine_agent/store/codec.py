@@ -32,7 +32,7 @@ from statemachine_agent.records import (
     TransitionRow,
     Usage,
 )
-from statemachine_agent.store import payloads
+from statemachine_agent.store import payloads, shapes
 from statemachine_agent.text import one_line
 from statemachine_agent.times import time_of, time_text
 
@@ -153,21 +153,21 @@ def head_hash(head: Head) -> bytes:
 def head_of(row: sqlite3.Row, proposal: Any) -> Head:
     """The head in a row of `task`."""
     with readable(f"the head of task {row['id']}"):
-        body = json.loads(row["head"])
+        body = shapes.parsed(row["head"], shapes.HEAD)
         usage = body["usage"]
         return Head(
             version=row["version"],
             status=Status(row["status"]),
             reason=row["reason"],
-            configuration=_each(row["configuration"], str),
+            configuration=tuple(shapes.parsed(row["configuration"], shapes.CONFIGURATION)),
             steps=row["steps"],
             usage=Usage(
-                usage["input_tokens"], usage["output_tokens"], Decimal(usage["cost_usd"]), usage["tool_calls"],
+                usage["input_tokens"], usage["output_tokens"], _money(usage["cost_usd"]), usage["tool_calls"],
                 usage["active_ms"],
             ),
             visits=body["visits"], calls=body["calls"], progress=body["progress"], observation=body["observation"],
             pending_exit=body["pending_exit"], evidence_count=body["evidence_count"], output=body["output"],
-            old=body["old"], proposal=proposal,
+            old=body["old"], proposal=None if proposal is None else shapes.shaped(proposal, shapes.PROPOSAL),
         )  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def effect_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Effect:
     with readable(f"the effect {row['key']}"):
         return Effect(
             key=row["key"], tool=row["tool"], status=EffectStatus(row["status"]), action_hash=row["action_hash"],
-            args=values[row["args_hash"]], proposed_in=row["proposed_in"], attempt=row["attempt"],
+            args=shapes.shaped(values[row["args_hash"]], shapes.OBJECT), proposed_in=row["proposed_in"], attempt=row["attempt"],
             receipt=values[row["receipt_hash"]] if row["receipt_hash"] else None,
             approval_id=row["approval_id"], reason=row["reason"], inherited=bool(row["inherited"]),
             at=time_of(row["at"]),
@@ -191,17 +191,18 @@ def approval_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Approval:
     with readable(f"the approval {row['id']}"):
         return Approval(
             id=row["id"], state=row["state"], tool=row["tool"], action_hash=row["action_hash"],
-            effect_key=row["effect_key"], policy_version=row["policy_version"], roles=_each(row["roles"], str),
+            effect_key=row["effect_key"], policy_version=row["policy_version"],
+            roles=tuple(shapes.parsed(row["roles"], shapes.ROLES)),
             expires_at=row["expires_at"], status=ApprovalStatus(row["status"]),
-            answers=_each(row["answers"], dict, "by", "role", "established", "at"), shown=values[row["shown_hash"]],
+            answers=tuple(shapes.parsed(row["answers"], shapes.ANSWERS)),
+            shown=shapes.shaped(values[row["shown_hash"]], shapes.SHOWN),
             requested_at=time_of(row["requested_at"]),
         )  # fmt: skip
 
 
-def _each(text: str, kind: type[Any], *keys: str) -> tuple[Any, ...]:
-    """A list of such values, mappings with at least these keys: who reads them takes that for granted."""
-    found = json.loads(text)
-    if not isinstance(found, list) or not all(isinstance(one, kind) and not {*keys}.difference(one) for one in found):
+def _money(text: str) -> Decimal:
+    found = Decimal(text)
+    if not found.is_finite() or found < 0:
         msg = f"`{text}` was never written"
         raise ValueError(msg)
-    return tuple(found)
+    return found

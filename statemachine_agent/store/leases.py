@@ -5,13 +5,13 @@ It must not know what is written.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from datetime import timedelta
 
 from statemachine_agent.environment import Environment, ProcessIdentity
 from statemachine_agent.errors import LeaseLostError, TaskHeldError
 from statemachine_agent.records import Lease
+from statemachine_agent.store import shapes
 from statemachine_agent.store.codec import json_text, readable
 from statemachine_agent.times import time_of, time_text
 
@@ -77,5 +77,5 @@ def _owner_text(owner: ProcessIdentity) -> str:
 
 
 def _owner(text: str) -> ProcessIdentity:
-    found = json.loads(text)
+    found = shapes.parsed(text, shapes.OWNER)
     return ProcessIdentity(found["host"], found["pid"], found["started"])

@@ -5,14 +5,13 @@ It must not write.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statemachine_agent.errors import StoreError, UnknownTaskError
 from statemachine_agent.records import Approval, Checkpoint, Effect, Evidence, Head, Task, Timer
-from statemachine_agent.store import payloads
+from statemachine_agent.store import payloads, shapes
 from statemachine_agent.store.codec import approval_of, effect_of, head_of, readable
 from statemachine_agent.store.schema import ROW_BITS
 from statemachine_agent.text import one_line
@@ -56,7 +55,7 @@ def cancel_requested(connection: sqlite3.Connection, task_no: int) -> bool:
 def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
     no = row["no"]
     evidence = connection.execute(
-        "SELECT * FROM evidence WHERE key BETWEEN ? AND ? ORDER BY key", (no << ROW_BITS, (no + 1 << ROW_BITS) - 1)
+        "SELECT * FROM evidence WHERE key BETWEEN ? AND ? ORDER BY key", _keys_of(no)
     ).fetchall()
     effects = connection.execute("SELECT * FROM effect WHERE task_no = ? ORDER BY proposed_in, id", (no,)).fetchall()
     approvals = connection.execute(
@@ -79,15 +78,24 @@ def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
         effects=tuple(effect_of(e, values) for e in effects),
         approvals=tuple(newest.values()),
         timers=tuple(Timer(t["state"], t["event"], time_of(t["due_at"])) for t in timers),
-        cancel_requested=json.loads(row["cancel_requested"]) if row["cancel_requested"] else None,
+        cancel_requested=None if (who := row["cancel_requested"]) is None else shapes.parsed(who, shapes.WHO),
     )
+
+
+def _keys_of(task_no: int) -> tuple[int, int]:
+    """The first and the last key that rows of a task can have."""
+    if not 0 < task_no < 1 << (63 - ROW_BITS):
+        msg = f"it cannot have the number {task_no}"
+        raise ValueError(msg)
+    return task_no << ROW_BITS, (task_no + 1 << ROW_BITS) - 1
 
 
 def _task(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Task:
     return Task(
         no=row["no"], id=row["id"], trace_id=row["trace_id"], machine=row["machine"],
         machine_version=row["machine_version"], definition_hash=row["definition_hash"],
-        actor=json.loads(row["actor"]), input=values[row["input_hash"]], model=row["model"],
+        actor=shapes.parsed(row["actor"], shapes.ACTOR),
+        input=shapes.shaped(values[row["input_hash"]], shapes.OBJECT), model=row["model"],
         started_at=time_of(row["started_at"]),
     )  # fmt: skip
 
@@ -97,7 +105,7 @@ def _evidence(row: sqlite3.Row, values: Mapping[bytes, Any], head: Head) -> Evid
         name=row["name"], tool=row["tool"], purpose=row["purpose"], call_id=row["call_id"],
         request_id=row["request_id"], attempt=row["attempt"], source=row["source"], at=time_of(row["at"]),
         trust=row["trust"], payload=values[row["payload_hash"]], payload_hash=row["payload_hash"].hex(),
-        asked=values[row["asked_hash"]], old=head.is_old(row["tool"], row["name"]),
+        asked=shapes.shaped(values[row["asked_hash"]], shapes.OBJECT), old=head.is_old(row["tool"], row["name"]),
     )  # fmt: skip
 
 
@@ -106,8 +114,9 @@ def definition(connection: sqlite3.Connection, definition_hash: str) -> Mapping[
     row = connection.execute("SELECT texts_hash FROM definition WHERE hash = ?", (definition_hash,)).fetchone()
     if row is None:
         raise StoreError(f"the definition {definition_hash[:12]} is missing", hint="restore the file from a backup")
-    found: Any = payloads.get(connection, row["texts_hash"])
-    return dict(found)
+    with readable(f"the definition {definition_hash[:12]}"):
+        found: dict[str, Any] = shapes.shaped(payloads.get(connection, row["texts_hash"]), shapes.TEXTS)
+    return found
 
 
 def effect_by_key(connection: sqlite3.Connection, key: str) -> tuple[str, Effect] | None:
@@ -146,7 +155,7 @@ def tasks(connection: sqlite3.Connection, status: str | None, limit: int) -> lis
         (status, limit),
     ).fetchall()
     with readable("the list of tasks"):
-        return [{**dict(row), "configuration": json.loads(row["configuration"])} for row in rows]
+        return [{**dict(r), "configuration": shapes.parsed(r["configuration"], shapes.CONFIGURATION)} for r in rows]
 
 
 def approvals(connection: sqlite3.Connection, status: str | None) -> list[dict[str, Any]]:
@@ -178,32 +187,42 @@ def effects(connection: sqlite3.Connection, task_id: str | None, *, only_open: b
     return [{"task": row["task_id"], "machine": row["machine"], "effect": effect_of(row, values)} for row in rows]
 
 
-_PAYLOAD_COLUMNS = {
-    "args_hash": "args", "response_hash": "response", "payload_hash": "payload", "asked_hash": "asked",
+#: column of a payload → what it is called, and its shape
+_PAYLOADS = {
+    "args_hash": ("args", shapes.OBJECT), "response_hash": ("response", shapes.RESPONSE),
+    "payload_hash": ("payload", object), "asked_hash": ("asked", shapes.OBJECT),
 }  # fmt: skip
+#: and of JSON text
+_TEXTS = {"configuration": shapes.CONFIGURATION, "asked": shapes.ASKED}
 
 
 def history(connection: sqlite3.Connection, task_id: str) -> Sequence[dict[str, Any]]:
     """All rows of a task, each as a mapping with its table's name and its payloads."""
     row = task_row(connection, task_id)
-    low, high = row["no"] << ROW_BITS, (row["no"] + 1 << ROW_BITS) - 1
+    with readable(f"task {row['id']}"):
+        low, high = _keys_of(row["no"])
     found: list[dict[str, Any]] = []
     for table in _LOG_TABLES:
         query = f"SELECT * FROM {table} WHERE key BETWEEN ? AND ?"  # noqa: S608  names of our own tables
         found += [{"table": table, **dict(r)} for r in connection.execute(query, (low, high))]
     found.sort(key=lambda r: r["key"])
-    keys = [r[column] for r in found for column in _PAYLOAD_COLUMNS if r.get(column) is not None]
+    keys = [r[column] for r in found for column in _PAYLOADS if r.get(column) is not None]
     values = payloads.get_many(connection, keys)
     for r in found:
-        for column, name in _PAYLOAD_COLUMNS.items():
-            if column in r:
-                key = r.pop(column)
-                r[name] = None if key is None else values[key]
         r["row"] = r.pop("key") - low
-        for column, value in r.items():
-            if isinstance(value, bytes):
-                r[column] = value.hex()
-        if "asked" in r and isinstance(r["asked"], str):
-            with readable(f"row {r['row']} of task {row['id']}"):
-                r["asked"] = json.loads(r["asked"])
+        with readable(f"row {r['row']} of task {row['id']}"):
+            _unfold(r, values)
     return found
+
+
+def _unfold(row: dict[str, Any], values: Mapping[bytes, Any]) -> None:
+    """Put what a row's columns stand for in their place."""
+    for column in _TEXTS.keys() & row.keys():
+        row[column] = shapes.parsed(row[column], _TEXTS[column])
+    for column, (name, shape) in _PAYLOADS.items():
+        if column in row:
+            key = row.pop(column)
+            row[name] = None if key is None else shapes.shaped(values[key], shape)
+    for column, value in row.items():
+        if isinstance(value, bytes):
+            row[column] = value.hex()

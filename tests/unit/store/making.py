@@ -171,4 +171,8 @@ def full_step(number: int, payload: Any) -> tuple[Any, ...]:
     return decision(number), move, call(number), EvidenceRow(evidence(number, payload))
 
 
+PROPOSAL = {
+    "tool": "issue_refund", "version": 1, "args": {"amount_inr": 2000}, "key": "refund:1", "policy_version": "p" * 64,
+    "action_hash": "a" * 64, "state": "WORKING", "row": 3, "raised": False, "step": 1, "call_id": "call-1",
+}  # fmt: skip
 USAGE = Usage(1210, 50, Decimal("0.0042"), 3, 1234)

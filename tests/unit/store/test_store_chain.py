@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.store.making import USAGE, begun, call, committed, decision, full_step, on_loop, step
+from unit.store.making import PROPOSAL, USAGE, begun, call, committed, decision, full_step, on_loop, step
 
 from statemachine_agent.errors import StoreError
 from statemachine_agent.records import ApprovalRow, EffectRow, EffectStatus, NoteRow, Status, TransitionRow
@@ -72,7 +72,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
                 NoteRow("cancel_requested", "cust-1", "os", "changed my mind"),
             )
             task = await committed(
-                store, task, lease, *rows, head={"usage": USAGE, "reason": "r", "proposal": {"a": 1}}
+                store, task, lease, *rows, head={"usage": USAGE, "reason": "r", "proposal": PROPOSAL}
             )
             await store.note(task.task.no, [NoteRow("beside", "lead", "os", "just saying")])
             await store.commit(step(task, head={"status": Status.FAILED, "reason": "crashing"}), lease)
@@ -172,7 +172,7 @@ def test_a_head_that_was_altered_is_seen(opened: sqlite3.Connection) -> None:
         "configuration": '["DONE"]',
         "reason": "completed",
         "version": 7,
-        "proposal_hash": payloads.put(opened, {"a": 2}),
+        "proposal_hash": payloads.put(opened, {**PROPOSAL, "args": {"amount_inr": 9000}}),
         "head": json.dumps({**json.loads(opened.execute("SELECT head FROM task").fetchone()[0]), "visits": {}}),
         "row": 3,
         "chain": bytes(32),

@@ -9,6 +9,7 @@ import pytest
 from unit.store.making import (
     ELSEWHERE,
     HOUR,
+    PROPOSAL,
     STARTED,
     approval,
     begun,
@@ -47,7 +48,7 @@ def large(task, **more):
         effects=(effect("k:new", EffectStatus.INTENDED),),
         approvals=(approval("apr-new"),),
         timers={"A": Timer("A", "elapsed.A", STARTED)},
-        head={"proposal": {"p": 1}},
+        head={"proposal": PROPOSAL},
         **more,
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from unit.store.making import (
+    PROPOSAL,
     STARTED,
     USAGE,
     approval,
@@ -43,8 +44,8 @@ HEAD = {
     "usage": USAGE,
     "visits": {"WORKING": 4},
     "calls": {"lookup_order": 2},
-    "proposal": {"tool": "issue_refund", "args": {"amount_inr": 2000}, "key": "refund:1", "row": 3},
-    "progress": {"seen": ["x"], "stall": 1},
+    "proposal": PROPOSAL,
+    "progress": {"pairs": {"x:y": 2}, "recent": ["x"], "stalled": 1, "corrected": True, "failed_reads": 1},
     "observation": {"text": "refused: no"},
     "pending_exit": {"event": "exit.cancel", "reason": "cancelled", "detail": None},
     "evidence_count": 2,
@@ -201,10 +202,10 @@ async def test_a_cancel_request_keeps_who_asked_first(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "tasks.db") as store:
         task, _ = await begun(store)
         assert not await store.cancel_requested(task.task.no)
-        await store.request_cancel(task.task.no, {"by": "cust-1"})
+        await store.request_cancel(task.task.no, {"by": "cust-1", "established": "os"})
         await store.request_cancel(task.task.no, {"by": "mallory"})
         assert await store.cancel_requested(task.task.no)
-        assert (await store.load("task-1")).cancel_requested == {"by": "cust-1"}
+        assert (await store.load("task-1")).cancel_requested == {"by": "cust-1", "established": "os"}
 
 
 @on_loop
