@@ -87,7 +87,7 @@ async def opened(
         async with Runtime(
             catalogue or catalogue_of(project),
             store,
-            lambda spec: model_of(spec, environment),
+            lambda spec: model_of(spec, environment, project.settings.models, project.environ),
             reach=reach_of(project),
             environment=environment,
         ) as runtime:

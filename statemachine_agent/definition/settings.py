@@ -17,7 +17,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from statemachine_agent import files
-from statemachine_agent.definition.node import Node, as_list, complaint, in_schema
+from statemachine_agent.definition.named_models import NamedModel, Price
+from statemachine_agent.definition.node import Lower, Node, as_list, complaint, in_schema
 from statemachine_agent.definition.sentences import explain, shown
 from statemachine_agent.errors import SettingsError
 from statemachine_agent.text import did_you_mean, one_line
@@ -50,8 +51,10 @@ class Settings(Node):
     people: str = "people.yaml"
     #: the store
     db: str = "tasks.db"
-    #: what decides where a task does not say: `ask`, `scripted:FILE`
+    #: what decides where a task does not say: `ask`, `scripted:FILE`, `provider:NAME`, or a name from `models`
     model: str = "ask"
+    #: providers' models under names of the project's own
+    models: Mapping[Lower, NamedModel] = Field(default_factory=dict)
     #: how an identity is established: by the operating system, by a token, or merely asserted (demo only)
     identity: Literal["os", "token", "asserted"] = "os"
     #: with `token`: the variable that holds the key which tokens are signed with
@@ -184,11 +187,18 @@ def _settings(table: Mapping[str, Any], source: str, environ: Mapping[str, str])
         error = problem.errors(include_url=False)[0]
         where = ".".join(str(p) for p in error["loc"] if p != "[key]")
         if error["type"] == "extra_forbidden":
-            hint = did_you_mean(where, Settings.keys())
+            hint = did_you_mean(str(error["loc"][-1]), _keys_at(error["loc"]))
             raise SettingsError(f"{source}: unknown setting `{one_line(where, 60)}`", hint=hint) from None
         sentence, advice = explain(error)
         source = origin.get(str(error["loc"][0]), source)
         raise SettingsError(f"{source}: `{one_line(where, 60)}`: {sentence}", hint=advice) from None
+
+
+def _keys_at(path: tuple[str | int, ...]) -> set[str]:
+    """What may stand where the last part of the path stands."""
+    if path[0] != "models":
+        return Settings.keys()
+    return Price.keys() if "price" in path[2:-1] else NamedModel.keys()
 
 
 def demo_settings() -> Path:

@@ -6,7 +6,6 @@ An attempt that fails costs time and tokens, and no step. It must not judge what
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from statemachine_agent.definition import references
@@ -17,7 +16,7 @@ from statemachine_agent.loop.context import Context, Event
 from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Proposal, expect
 from statemachine_agent.loop.view import reference_data
 from statemachine_agent.models.decision import SCHEMA_VERSION
-from statemachine_agent.models.port import Model, ModelUnavailableError, Reply, taken
+from statemachine_agent.models.port import Model, ModelUnavailableError, Reply, Spent, taken
 from statemachine_agent.records import DecisionRow
 from statemachine_agent.text import one_line, said_by
 
@@ -75,8 +74,9 @@ async def _asked(context: Context, model: Model, model_input: ModelInput) -> Rep
 
 
 def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: ModelUnavailableError) -> DecisionRow:
-    """An attempt without an answer: what it cost is not known, so the prompt's size is booked."""
+    """An attempt without an answer: what it cost is not known, so an estimate is booked, at least by the prompt's size."""
     model = model_input.observation.context.model
+    spent = failure.spent or Spent(len(model_input.prompt.text) // _CHARACTERS_PER_TOKEN, 0)
     return DecisionRow(
         step=model_input.prompt.step,
         attempt=attempt,
@@ -85,9 +85,9 @@ def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: Mo
         schema_version=SCHEMA_VERSION,
         prompt_hash=model_input.prompt.hash,
         response=None,
-        input_tokens=len(model_input.prompt.text) // _CHARACTERS_PER_TOKEN,
-        output_tokens=0,
-        cost_usd=Decimal(0),
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        cost_usd=spent.cost_usd,
         latency_ms=latency,
         result="failed",
         error_class=failure.reason,

@@ -114,6 +114,8 @@ class ModelUnavailableError(ModelError):
         """`retry_after`: seconds that the provider asked to wait."""
         self.retryable = retryable
         self.retry_after = retry_after
+        #: what the attempt is booked with; None: as many tokens as the prompt has
+        self.spent: Spent | None = None
         super().__init__(message)
 
 

@@ -127,7 +127,7 @@ def test_a_script_that_cannot_be_read_is_a_fault_of_its_file(tmp_path: Path, nam
         model_of(f"scripted:{tmp_path / name}", Environment())
 
 
-@pytest.mark.parametrize("spec", ["", "gpt", "scripted", "scripted:", "ask:me", "ASK", "openai:x", " ask"])
+@pytest.mark.parametrize("spec", ["", "gpt", "scripted", "scripted:", "ask:me", "ASK", "openai:", "other:x", " ask"])
 def test_a_model_that_there_is_none_is_told_what_there_is(spec: str) -> None:
     with pytest.raises(UsageError, match="there is no model") as caught:
         model_of(spec, Environment())

@@ -1,0 +1,162 @@
+"""The libraries behind a provider: imported when first used, set to one request for each call, their errors put in our words.
+
+Nothing else imports them. It must not know prompts or replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from statemachine_agent.errors import UsageError
+from statemachine_agent.models.port import ModelUnavailableError
+from statemachine_agent.text import one_line, said_by
+
+#: what each provider needs, as modules; all of them come with the extra `providers`
+_NEEDS = {
+    "openai": ("pydantic_ai", "openai"),
+    "anthropic": ("pydantic_ai", "anthropic"),
+    "google": ("pydantic_ai", "google.genai"),
+}
+_CONNECT = 10.0  # seconds until a server must have taken a connection
+#: statuses of refusals that may be over soon, where the library knows no better
+_SOON = frozenset({408, 409, 425, 429})
+
+
+def check_installed(kind: str) -> None:
+    """UsageError where the libraries of this provider are missing; nothing is imported for it."""
+    for name in _NEEDS[kind]:
+        try:
+            found = find_spec(name) is not None
+        except ModuleNotFoundError:  # the package around it is missing
+            found = False
+        if not found:
+            raise UsageError(
+                f"models of {kind} need the package `{name.split('.')[0].replace('_', '-')}`, which is not installed",
+                hint="pip install 'statemachine-agent[providers]'",
+            )
+
+
+def load(kind: str) -> None:
+    """Import what a request needs: a second or more, so not on the event loop."""
+    import httpx2  # noqa: F401
+    import pydantic_ai.direct
+
+    match kind:
+        case "openai":
+            import pydantic_ai.models.openai
+        case "anthropic":
+            import pydantic_ai.models.anthropic
+        case _:
+            import pydantic_ai.models.google  # noqa: F401
+
+
+@cache
+def _trusted() -> Any:
+    """Whose certificates are believed: read once, for it takes longer than a connection."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+@asynccontextmanager
+async def client(kind: str, name: str, url: str | None, key: str, seconds: float) -> AsyncIterator[Any]:
+    """The library's model of this name, on a connection of its own that is closed behind it.
+
+    No library tries again, and none follows a redirect: it would carry the key to wherever it is sent.
+    """
+    import httpx2
+
+    timeout = httpx2.Timeout(seconds, connect=min(seconds, _CONNECT))
+    async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=_trusted()) as http:
+        match kind:
+            case "openai":
+                yield _openai(name, url, key, http)
+            case "anthropic":
+                yield _anthropic(name, url, key, http)
+            case _:
+                yield _google(name, url, key, http)
+
+
+def _openai(name: str, url: str | None, key: str, http: Any) -> Any:
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    made = AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http)
+    # servers that speak this protocol know the older name of the limit, and not all of them the newer one
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False) if url else None
+    return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=made), profile=profile)
+
+
+def _anthropic(name: str, url: str | None, key: str, http: Any) -> Any:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    made = AsyncAnthropic(api_key=key, base_url=url, max_retries=0, http_client=http)
+    return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=made))
+
+
+def _google(name: str, url: str | None, key: str, http: Any) -> Any:
+    from google.genai.types import HttpRetryOptions
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    once = HttpRetryOptions(attempts=1)
+    provider = GoogleProvider(api_key=key, base_url=url, http_client=http, retry_options=once)
+    return GoogleModel(name, provider=provider)
+
+
+def failure(problem: Exception, label: str, key: str) -> ModelUnavailableError:
+    """What a library raised, as a failed attempt: whether asking again may help, and what is told, without the key."""
+    from pydantic_ai import exceptions
+
+    match problem:
+        case exceptions.ModelAuthenticationError():  # what the provider says of it may quote a part of the key
+            return ModelUnavailableError(f"{label} does not accept the key", retryable=False)
+        case exceptions.ModelTimeoutError() | exceptions.ModelRequestTimeout():
+            return ModelUnavailableError(f"{label} gave no answer in time")
+        case exceptions.ModelConnectionError():
+            return ModelUnavailableError(_told(f"{label} cannot be reached, or broke off", problem, key))
+        case exceptions.ModelAPIError():
+            status = getattr(problem, "status_code", None)
+            what = f"{label} answered {status}" if status else f"{label} failed"
+            return ModelUnavailableError(
+                _told(what, problem, key), retryable=_may_pass(problem, status), retry_after=problem.retry_after
+            )
+        case exceptions.UserError():  # the request itself cannot be made
+            return ModelUnavailableError(_told(f"{label} cannot be asked this way", problem, key), retryable=False)
+        case _:  # an answer that is none: another one may be
+            return ModelUnavailableError(_told(f"{label} gave an answer that cannot be read", problem, key))
+
+
+def _may_pass(problem: Any, status: int | None) -> bool:
+    from pydantic_ai import exceptions
+
+    if isinstance(problem, exceptions.ModelQuotaExceededError | exceptions.ModelRequestRejectedError):
+        return status in _SOON and not isinstance(problem, exceptions.ModelQuotaExceededError)
+    if status is None:  # no refusal: what came could not be read
+        return True
+    passing = (exceptions.ModelRateLimitError, exceptions.ModelUnavailableError, exceptions.ModelServerError)
+    return isinstance(problem, passing) or status in _SOON or status >= 500  # noqa: PLR2004
+
+
+def _told(what: str, problem: Exception, key: str) -> str:
+    body = getattr(problem, "body", None)
+    said = _message(body) or (said_by(problem) if body is None else "")
+    text = f"{what}: {said}" if said else what
+    return one_line(text.replace(key, "…") if key else text)
+
+
+def _message(body: object) -> str:
+    """The sentence in a provider's error; all of them put it under `message`, most of them within `error`."""
+    if isinstance(body, Mapping):
+        inner = body.get("error", body)
+        found = inner.get("message") if isinstance(inner, Mapping) else inner
+        return found if isinstance(found, str) else ""
+    return body if isinstance(body, str) else ""
