@@ -70,11 +70,24 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
     yield from missing_evidence(catalogue, file)
     yield from absent_in_machine(catalogue, file)
     yield from confirmed_too_late(file, guards)
+    yield from _aging(catalogue, file, guards)
     for names in _together(machine):
         yield from _joins(catalogue, file, names, guards)
     if machine.properties:
         text = f"{len(machine.properties)} properties are not proved yet"
         yield document.fault(("properties",), text, "a later version proves them", key=True, level=Level.NOTE)
+
+
+def _aging(catalogue: Catalogue, file: MachineFile, guards: Mapping[str, Checked]) -> Iterator[Fault]:
+    """`success` is asked at the end, when a result that stays fresh for some time may count as absent."""
+    for name in written_out(file.definition, file.definition.success):
+        for path in guards[name].syntax.paths if name in guards else ():
+            tool = catalogue.tool(path[1]) if path[0] == "evidence" and len(path) > 1 else None
+            if tool is not None and tool.fresh_for is not None:
+                text = f"`{name}` reads `evidence.{tool.tool}` at the end, when it may no longer be fresh"
+                advice = "ask the question when the proposal is judged, or read it again before the end"
+                yield file.document.fault(("guards", name), text, advice, key=True, level=Level.WARNING)
+                break
 
 
 def _together(machine: MachineDefinition) -> Iterator[tuple[str, ...]]:

@@ -90,6 +90,11 @@ def _effect(document: Document, tool: ToolManifest) -> list[Fault]:
         if tool.retry.unsent:
             faults.append(fault(("retry", "unsent"), "`unsent` is for writes", "a read has `attempts`"))
         return faults
+    faults += [
+        fault((key,), f"`{key}` stands in a write", "it belongs to reads: remove it")
+        for key in ("fresh_for", "polling")
+        if key in given
+    ]
     if tool.retry.attempts:
         faults.append(fault(("retry", "attempts"), "a write is never simply repeated", "a write has `unsent`"))
     if tool.idempotency is None and document.incomplete(("idempotency",)):

@@ -219,13 +219,20 @@ class Touches(Node):
         return self
 
 
+class Render(Node):
+    """How a result is shown to the model, always as quoted data."""
+
+    #: characters of its JSON; what is longer is shown cut, and says so
+    max_chars: Annotated[StrictInt, Field(ge=100, le=24_000)] = 24_000
+
+
 Effect = Literal["read", "write", "irreversible"]
 
 
 class ToolManifest(Node):
     """One tool file."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"render", "redact", "fresh_for", "polling"})
+    not_built: ClassVar[frozenset[str]] = frozenset({"redact"})
 
     stand_in: ClassVar[Mapping[str, object]] = {
         "version": 1, "summary": "-", "source": "x", "binding": {"python": "x:x"}, "returns": {},
@@ -267,6 +274,12 @@ class ToolManifest(Node):
     max_bytes: Annotated[StrictInt, Field(ge=256, le=16_777_216)] = 262_144
     #: what it looks at and what it changes
     touches: Touches | None = None
+    #: of a read: an older result counts as absent
+    fresh_for: Duration | None = None
+    #: of a read: repeats are expected, and are no sign of going in circles
+    polling: StrictBool = False
+    #: how much of a result the model is shown
+    render: Render = Render()
 
     @property
     def is_read(self) -> bool:

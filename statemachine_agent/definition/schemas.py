@@ -279,6 +279,7 @@ def _tool(found: Schema) -> None:
     write = {
         "required": ["idempotency", "approval"],
         "properties": {
+            **dict.fromkeys(("fresh_for", "polling"), False),
             "retry": {"properties": {"attempts": _ABSENT}},
             "errors": {"propertyNames": {"not": {"pattern": f"^({UNSETTLED.pattern})$"}}},
             "binding": {"properties": {"http": sent}},

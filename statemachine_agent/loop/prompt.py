@@ -18,6 +18,7 @@ from statemachine_agent.loop.batch import together
 from statemachine_agent.loop.budget import remaining
 from statemachine_agent.loop.observe import told
 from statemachine_agent.loop.phases import ModelInput, Observation, expect
+from statemachine_agent.loop.view import current
 from statemachine_agent.models.port import OfferedTool, Prompt, Quoted
 from statemachine_agent.records import Evidence
 from statemachine_agent.text import shorten, visible
@@ -86,10 +87,16 @@ def _evidence(observation: Observation) -> list[Quoted]:
     """Recorded results, oldest first. From the newest back: whole while there is room, then cut, then only counted."""
     room, cuts = _ROOM, _CUTS
     shown: list[Quoted] = []
-    found = [e for e in observation.checkpoint.known if e.purpose != "precondition"]
+    counting = current(observation.context, observation.checkpoint)
+    found = [e for e in counting if e.purpose != "precondition"]
     for index, one in enumerate(reversed(found)):
         text = canonical(one.payload).decode()
-        if len(text) <= room:
+        manifest = observation.context.machine.tools.get(one.tool)
+        most = manifest.render.max_chars if manifest is not None else _ROOM
+        if len(text) > most and most <= room:  # as long as its manifest lets it be
+            room -= most
+            value = {"cut": shorten(text, most), "characters": len(text)}
+        elif len(text) <= room:
             room -= len(text)
             value = one.payload
         elif cuts:

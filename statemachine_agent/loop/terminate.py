@@ -52,10 +52,12 @@ def leave_if_due(draft: Draft) -> None:
 
 
 def _judged(outcome: Outcome) -> bool:
-    """A rejected `finish` costs its step and is no sign of going in circles."""
+    """A rejected `finish` costs its step and is no sign of going in circles; nor are reads of which repeats are expected."""
     checked = outcome.authorised.checked
     finished = checked.move is not None and checked.move.event == "call.finish"
-    return checked.proposal.reply is not None and not finished
+    manifests = [call.manifest for call, _ in outcome.made]
+    polled = bool(manifests) and all(m is not None and m.polling for m in manifests)
+    return checked.proposal.reply is not None and not finished and not polled
 
 
 def _judge_progress(draft: Draft, outcome: Outcome) -> None:

@@ -192,7 +192,7 @@ def _still_accepted(observation: Observation, call: Call, action: Action) -> Cal
     if pending["args"] != action.args or pending["key"] != action.key or pending["version"] != action.version:
         return _blocked(call, "action_changed", "the stored proposal is not the one that was accepted")
     machine = observation.context.machine
-    asked = answers(observation.context, observation.checkpoint, {"tool": action.tool, "args": action.args})
+    asked = answers(observation.context, observation.checkpoint, {"tool": action.tool, "args": action.args}, again=True)
     move = machine.chart.fire(machine.chart.tree.around(pending["state"]), f"call.{action.tool}", asked)
     if [t.index for t in move.taken] != [pending["row"]]:
         text = move.refusal or "another row than the one that accepted it holds now"

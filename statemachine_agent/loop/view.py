@@ -5,7 +5,7 @@ Functions of a checkpoint; they change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from statemachine_agent.definition.names import RULING_GUARDS, SETTLED
@@ -14,17 +14,32 @@ from statemachine_agent.guards.contexts import ASKING
 from statemachine_agent.guards.evaluate import Answers
 from statemachine_agent.loop.context import Context
 from statemachine_agent.policy.ruling import Allow, RequireApproval, Ruling, rule
-from statemachine_agent.records import Checkpoint
+from statemachine_agent.records import Checkpoint, Evidence
 from statemachine_agent.times import time_text
 
 
-def data_of(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The roots of a guard; with `call`, those of a row of that call, else with the pending proposal."""
+def current(context: Context, checkpoint: Checkpoint) -> Iterator[Evidence]:
+    """The results that count, oldest first: no effect made them old, and they are as fresh as their manifests ask for."""
+    now = context.environment.now()
+    for found in checkpoint.known:
+        manifest = context.machine.tools.get(found.tool)
+        lasts = manifest.fresh_for if manifest is not None else None
+        if lasts is None or found.at + lasts >= now:
+            yield found
+
+
+def data_of(
+    context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | None = None, *, again: bool = False
+) -> dict[str, Any]:
+    """The roots of a guard; with `call`, those of a row of that call, else with the pending proposal.
+
+    `again`: what was accepted is judged again, on the evidence as it was accepted on, however old it has become.
+    """
     task, head = checkpoint.task, checkpoint.head
     evidence: dict[str, Any] = {}
     asked: dict[str, Any] = {}
     results: dict[str, list[Any]] = {}
-    for found in checkpoint.known:
+    for found in checkpoint.known if again else current(context, checkpoint):
         payload, arguments = _typed(context, found.tool, found.payload, found.asked)
         evidence[found.tool] = payload
         asked[found.tool] = arguments
@@ -80,15 +95,17 @@ def reference_data(context: Context, checkpoint: Checkpoint) -> dict[str, Any]:
     return roots
 
 
-def answers(context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | None = None) -> Answers:
-    """The answers of one event, over data frozen now."""
+def answers(
+    context: Context, checkpoint: Checkpoint, call: Mapping[str, Any] | None = None, *, again: bool = False
+) -> Answers:
+    """The answers of one event, over data frozen now; `again` as in `data_of`."""
     required, not_required = RULING_GUARDS
     rulings = {
         required: lambda: isinstance(ruling_on_proposal(context, checkpoint), RequireApproval),
         not_required: lambda: isinstance(ruling_on_proposal(context, checkpoint), Allow),
         SETTLED: lambda: not checkpoint.open_effects,
     }
-    return Answers(context.machine.definition, data_of(context, checkpoint, call), rulings)
+    return Answers(context.machine.definition, data_of(context, checkpoint, call, again=again), rulings)
 
 
 def ruling_on_proposal(context: Context, checkpoint: Checkpoint) -> Ruling | None:
