@@ -67,6 +67,7 @@ class _Machine(RowCheck):
         self._names()
         self._guards()
         self._signals()
+        self._output()
         nesting = self.machine.nesting
         for name, state in self.machine.all_states.items():
             self._state(nesting.paths[name], name, state)
@@ -279,6 +280,12 @@ class _Machine(RowCheck):
             return  # what can come of it is not known
         why = "a signal is `received` or `expired`" if wait.signal else "a wait has `elapsed`"
         self.outcomes((*path, "then"), state.then, wait.outcomes, f"{why}, and with `at_most` also `exhausted`")
+
+    def _output(self) -> None:
+        finishing = any(isinstance(s, ChooseState) and "finish" in s.choose for s in self.machine.all_states.values())
+        if self.machine.output and not finishing and not self.document.incomplete(("states",)):
+            message = "no state offers `finish`, which would give this"
+            self.fault(("output",), message, "offer `finish: SUCCEEDED`, or remove it", key=True, level=Level.WARNING)
 
     def _signals(self) -> None:
         for name in self.machine.signals:

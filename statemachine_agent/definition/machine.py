@@ -320,7 +320,7 @@ Guard = Annotated[
 class MachineDefinition(Node):
     """One machine file."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"output", "retain", "redact", "model"})
+    not_built: ClassVar[frozenset[str]] = frozenset({"retain", "redact", "model"})
 
     stand_in: ClassVar[Mapping[str, object]] = {
         "version": 1, "summary": "-", "limits": {"steps": 1}, "success": [], "initial": "X",
@@ -338,6 +338,8 @@ class MachineDefinition(Node):
     limits: Limits
     #: events from outside that a `wait` may wait for: name to what such an event holds, which becomes evidence
     signals: Mapping[Lower, Properties] = Field(default_factory=dict)
+    #: what `finish` gives as its answer; left out: a text
+    output: Properties = Field(default_factory=dict)
     #: named conditions over what is recorded; rows and `success` name them
     guards: Mapping[Lower, Guard] = Field(default_factory=dict)
     #: SUCCEEDED can be entered only while all of these hold

@@ -14,6 +14,7 @@ from statemachine_agent.canonical import canonical, digest_bytes
 from statemachine_agent.chart.chart import Standing
 from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.schema import json_schema
 from statemachine_agent.loop.batch import together
 from statemachine_agent.loop.budget import remaining
 from statemachine_agent.loop.observe import told
@@ -71,9 +72,10 @@ def prompt(observation: Observation) -> ModelInput:
 def _tool(observation: Observation, definition: ChooseState, name: str) -> OfferedTool:
     if name in CONTROLS:
         summary, argument = _CONTROL_TEXT[name]
+        output = observation.context.machine.definition.output if name == "finish" else {}
         schema = {
             "type": "object",
-            "properties": {argument: {"type": "string", "minLength": 1}},
+            "properties": {argument: json_schema(output) if output else {"type": "string", "minLength": 1}},
             "required": [argument],
             "additionalProperties": False,
         }

@@ -109,7 +109,7 @@ def _admitted(draft: Draft, outcome: Outcome) -> None:
     checked = outcome.authorised.checked
     match checked.decision:
         case Finish(answer=text) | AskUser(question=text) | CannotContinue(reason=text):
-            draft.set_head(output=one_line(text, 4000))
+            draft.set_head(output=one_line(text, 4000) if isinstance(text, str) else canonical(text).decode())
             _accept(draft, checked.calls[0])
         case _ if outcome.made:
             _reads(draft, outcome)

@@ -34,7 +34,7 @@ from statemachine_agent.models.decision import (
 )
 from statemachine_agent.policy.action import Action, action_of
 from statemachine_agent.text import one_line
-from statemachine_agent.tools.arguments import checked_arguments
+from statemachine_agent.tools.arguments import checked_arguments, faults_of
 
 
 def validate(proposal: Proposal) -> CheckedCall:
@@ -62,8 +62,8 @@ def _proposed(proposal: Proposal) -> CheckedCall:
             return _calls(proposal, decision, several)
         case RequestApproval():
             return CheckedCall(proposal, decision, (_raised(proposal.observation, decision),))
-        case Finish(answer=text):
-            return CheckedCall(proposal, decision, (_control(proposal.observation, "finish", {"answer": text}),))
+        case Finish(answer=answer):
+            return CheckedCall(proposal, decision, (_finish(proposal.observation, answer),))
         case AskUser(question=text):
             return CheckedCall(proposal, decision, (_control(proposal.observation, "ask_user", {"question": text}),))
         case CannotContinue(reason=text):
@@ -140,6 +140,18 @@ def _raised(observation: Observation, decision: RequestApproval) -> Call:
         text = f"no approval of `{one_line(decision.call.tool, 60)}` can follow here"
         return Call(decision.call.tool, decision.call.args, decision.call.id).but("invalid", "no_approval_state", text)
     return _call(observation, decision.call)
+
+
+def _finish(observation: Observation, answer: str | Mapping[str, Any]) -> Call:
+    """The final answer: a text, or what the machine says that it gives."""
+    output = observation.context.machine.definition.output
+    if output:
+        text = "; ".join(map(str, faults_of(output, answer)))
+    else:
+        text = "" if isinstance(answer, str) else "it is a text here"
+    if text:
+        return Call("finish", {}).but("invalid", "invalid_arguments", f"`answer` of `finish`: {text}")
+    return _control(observation, "finish", {"answer": answer})
 
 
 def _control(observation: Observation, control: str, args: Mapping[str, Any]) -> Call:

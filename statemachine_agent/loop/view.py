@@ -72,6 +72,8 @@ def data_of(
 
 def _typed(context: Context, tool: str, payload: Any, arguments: Any) -> tuple[Any, Any]:
     """A tool's result and arguments with floats where its manifest says `number`."""
+    if tool == "finish" and context.machine.definition.output:
+        return payload, {"answer": with_floats(context.machine.definition.output, arguments["answer"])}
     if tool in context.machine.definition.signals:
         return with_floats(context.machine.definition.signals[tool], payload), arguments
     if tool not in context.machine.with_numbers:

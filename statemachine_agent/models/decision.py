@@ -23,6 +23,8 @@ SCHEMA_VERSION = 1
 MAX_TEXT = 8_000
 MAX_ARGUMENTS = 100_000  # characters of one call's arguments
 MAX_CALLS = MOST_AT_ONCE  # of one reply
+#: why a reply ended before it was whole; a call in it is never run, however whole it looks
+_CUT_OFF = ("length", "max_tokens", "content_filter", "error")
 _MAX_NAME = 200  # characters of the id or the name of a call
 
 
@@ -79,7 +81,8 @@ class ToolCalls:
 class Finish:
     """The goal is met."""
 
-    answer: str
+    #: a text, or what the machine's `output` describes
+    answer: str | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ _CONTROL_ARGUMENT = {"finish": "answer", "ask_user": "question", "cannot_continu
 
 def decision_of(reply: RawReply) -> Decision | InvalidDecision:
     """The decision in a reply; anything that is not exactly one of the union is invalid, never an exception."""
-    if reply.stop_reason in ("length", "max_tokens") and reply.calls:
+    if reply.stop_reason in _CUT_OFF and reply.calls:
         return InvalidDecision("truncated", "the reply was cut off before the call was complete")
     if not reply.calls:
         if _recordable(reply.text).strip():
@@ -220,6 +223,8 @@ def _control(call: ToolCall) -> Decision | InvalidDecision:
         return _request_approval(call)
     name = _CONTROL_ARGUMENT[call.tool]
     text = call.args.get(name)
+    if call.tool == "finish" and set(call.args) == {name} and isinstance(text, Mapping):
+        return Finish(text)  # whether this is an answer of the machine is the validation's matter
     if set(call.args) != {name} or not isinstance(text, str) or not text.strip() or len(text) > MAX_TEXT:
         return InvalidDecision(
             "malformed_arguments",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -93,3 +94,21 @@ async def watched(runtime: Runtime, environment: Later, services: Sandbox) -> No
     environment.later = timedelta(days=2, minutes=1)
     end = await runtime.resume(sleeps.task.id)
     assert (end.head.status, end.head.reason, end.head.steps) == ("SUCCEEDED", "completed", 1)
+
+
+def test_an_answer_has_a_form_and_cites_what_was_found(sma: Sma) -> None:
+    asked = (
+        "-i",
+        "question=Is a duplicate charge refunded?",
+        "--actor",
+        "cust-3391",
+        "--model",
+        script("policy_question"),
+    )
+    end = sma("run", "policy_question", *asked, "--json")
+    assert (end.code, end.json["steps"]) == (0, 3), end
+    assert json.loads(end.json["output"])["section"] == "3.2"
+    lines = sma.trace(end.json["task"])
+    assert len([line for line in lines if line["kind"] == "call"]) == 2, "both searches of one proposal"
+    refused = [line["feedback"] for line in lines if line["kind"] == "step" and line["feedback"]]
+    assert any("cite a document and section that a search has found" in text for text in refused)
