@@ -180,7 +180,7 @@ def test_a_text_is_no_decision(text: str) -> None:
     assert error(decision_of(RawReply(text=text, stop_reason="length"))) == "text_without_call"
 
 
-@pytest.mark.parametrize("stop", ["length", "max_tokens"])
+@pytest.mark.parametrize("stop", ["length", "max_tokens", "content_filter", "error"])
 def test_a_reply_that_was_cut_off_is_never_run_however_whole_it_looks(stop: str) -> None:
     assert error(decision_of(RawReply((LOOKUP,), stop_reason=stop))) == "truncated"
     assert error(one("issue_refund", '{"amount_inr": 20', stop_reason=stop)) == "truncated"
@@ -193,10 +193,12 @@ def test_a_control_choice_has_its_one_text_and_nothing_else(control: str) -> Non
     good = "x" * decision.MAX_TEXT
     assert not isinstance(one(control, {field: good}), InvalidDecision)
     for arguments in (
-        {}, {field: ""}, {field: "  \n"}, {field: None}, {field: 5}, {field: ["x"]}, {field: {"x": "y"}}, {field: good + "x"},
+        {}, {field: ""}, {field: "  \n"}, {field: None}, {field: 5}, {field: ["x"]}, {field: good + "x"},
         {field: "x", "more": 1}, {field.upper(): "x"}, {"text": "x"},
     ):  # fmt: skip
         assert error(one(control, arguments)) == "malformed_arguments"
+    formed = one(control, {field: {"x": "y"}})  # only an answer can have a form, and the machine says which
+    assert formed == Finish({"x": "y"}) if control == "finish" else error(formed) == "malformed_arguments"
 
 
 def test_a_request_for_approval_names_tool_arguments_and_reason() -> None:
