@@ -17,7 +17,7 @@ from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition, WaitState
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property
-from statemachine_agent.guards import cel, contexts, syntax, types, words
+from statemachine_agent.guards import cel, contexts, growth, syntax, types, words
 from statemachine_agent.text import did_you_mean
 
 #: what an expression is compiled in, and what its types stand for
@@ -49,7 +49,9 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
         if faults and name not in told:  # in another place it would mostly be the same again
             told.add(name)
             yield from (_place_advice(catalogue, fault, name, call) for fault in faults)
-    times = {n: s.wait.until for n, s in file.definition.all_states.items() if isinstance(s, WaitState) and s.wait.until}
+    times = {
+        n: s.wait.until for n, s in file.definition.all_states.items() if isinstance(s, WaitState) and s.wait.until
+    }
     environment = types.environment(contexts.machine_roots(catalogue, file.definition)) if times else None
     for name, text in times.items():
         assert environment is not None  # noqa: S101  made where there are any
@@ -214,6 +216,8 @@ def check_text(
         message = f"this is {words.type_words(compiled.type_name, known)}, not true or false"
         faults.append(document.fault(path, message, "compare it with something", offset=0))
     faults += _enums(document, path, checked)
+    for excess in growth.excesses(compiled.checked, known, uncertain=uncertain):
+        faults.append(document.fault(path, excess.message, excess.advice, offset=excess.offset))
     for function, literal, offset in checked.syntax.formed:
         faults += [document.fault(path, *words, offset=offset) for words in words.form(function, literal)]
     return checked, faults

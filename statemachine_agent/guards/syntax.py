@@ -23,7 +23,10 @@ _MESSAGES: dict[str, dict[str, tuple[int, Any, bool]]] = {
         "type_map": (3, "TypeEntry", True), "source_info": (5, "SourceInfo", False), "expr": (4, "Expr", False),
     },
     "TypeEntry": {"key": (1, _INT, False), "value": (2, "Type", False)},
-    "Type": {"message_type": (9, _STR, False)},
+    "Type": {
+        "primitive": (3, _F.TYPE_INT32, False), "well_known": (5, _F.TYPE_INT32, False), "list_type": (6, "Any", False),
+        "map_type": (7, "Any", False), "message_type": (9, _STR, False),
+    },
     "SourceInfo": {"positions": (4, "Position", True)},
     "Position": {"key": (1, _INT, False), "value": (2, _F.TYPE_INT32, False)},
     "Expr": {
@@ -75,8 +78,8 @@ class Syntax:
     #: (message, field) pairs whose value is read, also inside lists; `has` reads none
     fields: set[tuple[str, str]] = field(default_factory=set)
     comparisons: list[Comparison] = field(default_factory=list)
-    #: a function of `FORMED`, the literal text given to it, and the text's place
-    formed: list[tuple[str, str, int]] = field(default_factory=list)
+    #: a function of `FORMED`, the literal given to it, and its place
+    formed: list[tuple[str, str | int, int]] = field(default_factory=list)
 
     @property
     def roots(self) -> set[str]:
@@ -86,9 +89,20 @@ class Syntax:
 
 def analyse(checked: bytes) -> Syntax:
     """What the expression of this checked tree does."""
+    return _Walk(tree_of(checked)).syntax
+
+
+def tree_of(checked: bytes) -> Any:
+    """The checked tree itself, of the messages declared above."""
     classes = _classes()
-    tree = classes["CheckedExpr"].FromString(classes["Any"].FromString(checked).value)
-    return _Walk(tree).syntax
+    return classes["CheckedExpr"].FromString(classes["Any"].FromString(checked).value)
+
+
+def parts_of(call: Any) -> Iterator[Any]:
+    """What a call is made on: its target, if it has one, and its arguments."""
+    if call.HasField("target"):
+        yield call.target
+    yield from call.args
 
 
 class _Walk:
@@ -106,7 +120,7 @@ class _Walk:
             self._select(expr, bound)
         elif expr.HasField("call_expr"):
             self._call(expr)
-            for part in self._parts(expr.call_expr):
+            for part in parts_of(expr.call_expr):
                 self._visit(part, bound)
         elif expr.HasField("list_expr"):
             for part in expr.list_expr.elements:
@@ -121,12 +135,6 @@ class _Walk:
             self._visit(loop.iter_range, bound)
             for part in (loop.accu_init, loop.loop_condition, loop.loop_step, loop.result):
                 self._visit(part, inner)
-
-    @staticmethod
-    def _parts(call: Any) -> Iterator[Any]:
-        if call.HasField("target"):
-            yield call.target
-        yield from call.args
 
     def _select(self, expr: Any, bound: frozenset[str]) -> None:
         operand = expr.select_expr.operand
@@ -156,7 +164,9 @@ class _Walk:
             self._compared(call.args[0], list(call.args[1].list_expr.elements))
         elif call.function in FORMED and call.args and call.args[-1].HasField("const_expr"):
             literal = call.args[-1]
-            self.syntax.formed.append((call.function, literal.const_expr.string_value, self._offset(literal)))
+            value = _constant(literal.const_expr)
+            if isinstance(value, str | int):  # a time can also be a number of seconds
+                self.syntax.formed.append((call.function, value, self._offset(literal)))
 
     def _compared(self, left: Any, right: list[Any]) -> None:
         if left.HasField("select_expr") and right and all(r.HasField("const_expr") for r in right):

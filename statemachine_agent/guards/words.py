@@ -32,16 +32,16 @@ def name_offset(problem: cel.Problem, text: str) -> int:
     return problem.offset - len(named[1]) if named else problem.offset + 1
 
 
-def form(function: str, literal: str) -> list[tuple[str, str]]:
-    """What is wrong with a literal text that a function is given: the function itself is asked."""
+def form(function: str, literal: str | int) -> list[tuple[str, str]]:
+    """What is wrong with a literal that a function is given: the function itself is asked."""
     what, advice = _FORMS[function]
     quoted = json.dumps(literal, ensure_ascii=False)
     call = f"'x'.matches({quoted})" if function == "matches" else f"{function}({quoted})"
-    naive = function == "timestamp" and not _ZONED.fullmatch(literal)
+    naive = function == "timestamp" and isinstance(literal, str) and not _ZONED.fullmatch(literal)
     try:
         cel.evaluator(call).value({})
     except cel.EvaluationError:
-        if naive and re.fullmatch(r"\d{4}-\d\d-\d\d(T[\d:.]+)?", literal):
+        if naive and re.fullmatch(r"\d{4}-\d\d-\d\d(T[\d:.]+)?", str(literal)):
             return [(f"the time `{literal}` names no zone", "end it with Z, or with +05:30")]
         return [(f"`{literal}` is no {what}", advice)]
     return [(f"the time `{literal}` names no zone", "end it with Z, or with +05:30")] if naive else []

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 PACKAGE = Path(statemachine_agent.__file__).parent
 
 #: functions that take a sentence, and which of their arguments it is
-TAKERS = {"complaint": 0, "fault": 1, "fault_at": 1, "_fault": 1, "Fault": 2, "_TooMuchError": 1}
+TAKERS = {"complaint": 0, "fault": 1, "fault_at": 1, "_fault": 1, "Fault": 2, "_TooMuchError": 1, "_refuse": 1}
 
 #: sentences that a file of this folder cannot bring about: see `test_unreadable_files.py`
 ELSEWHERE = {

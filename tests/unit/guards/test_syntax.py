@@ -60,3 +60,8 @@ def test_comparisons_with_literals_are_found_with_their_places(text: str, field:
 def test_texts_of_a_certain_form_are_found() -> None:
     found, _ = syntax("timestamp('t') < now || duration('d') > duration(input.a) || input.a.matches('m')")
     assert [(name, text) for name, text, _ in found.formed] == [("timestamp", "t"), ("duration", "d"), ("matches", "m")]
+
+
+def test_a_time_in_seconds_is_a_literal_too() -> None:
+    found, _ = syntax("timestamp(0) < now && timestamp(-5) < now && timestamp(input.a) < now")
+    assert found.formed == [("timestamp", 0, 10), ("timestamp", -5, 32)]
