@@ -23,7 +23,8 @@ _NEEDS = {
 }
 _CONNECT = 10.0  # seconds until a server must have taken a connection
 #: statuses of refusals that may be over soon, where the library knows no better
-_SOON = frozenset({408, 409, 425, 429})
+_SOON = (408, 409, 425, 429)
+_NO_ENTRY = (401, 403)
 
 
 def check_installed(kind: str) -> None:
@@ -116,15 +117,15 @@ def failure(problem: Exception, label: str, key: str) -> ModelUnavailableError:
     """What a library raised, as a failed attempt: whether asking again may help, and what is told, without the key."""
     from pydantic_ai import exceptions
 
+    status = getattr(problem, "status_code", None)
     match problem:
-        case exceptions.ModelAuthenticationError():  # what the provider says of it may quote a part of the key
+        case _ if status in _NO_ENTRY:  # what the provider says of it may quote a part of the key
             return ModelUnavailableError(f"{label} does not accept the key", retryable=False)
         case exceptions.ModelTimeoutError() | exceptions.ModelRequestTimeout():
             return ModelUnavailableError(f"{label} gave no answer in time")
         case exceptions.ModelConnectionError():
             return ModelUnavailableError(_told(f"{label} cannot be reached, or broke off", problem, key))
         case exceptions.ModelAPIError():
-            status = getattr(problem, "status_code", None)
             what = f"{label} answered {status}" if status else f"{label} failed"
             return ModelUnavailableError(
                 _told(what, problem, key), retryable=_may_pass(problem, status), retry_after=problem.retry_after
