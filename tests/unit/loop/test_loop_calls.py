@@ -153,9 +153,10 @@ def test_where_there_is_nothing_to_look_for(tmp_path: Path) -> None:
     [
         ([ONE], "result.items.size() == 1", 'result.note == "x"', "there is no `note`"),
         ([NONE], "result.items.size() == 0", 'result.note == "x"', "there is no `note`"),
+        ([ONE], "result: result.items[0]", "result: result.items[1]", "`act.reconcile.result`"),
         ([{"items": [{"id": "a"}, {"id": "b"}]}], "items[0]", "items[0]", "`find` answered neither found nor absent"),
     ],
-    ids=["found errs", "absent errs", "neither"],
+    ids=["found errs", "absent errs", "its result errs", "neither"],
 )
 def test_a_look_up_without_a_clear_answer_stays_in_doubt(
     tmp_path: Path, find: list[Any], old: str, new: str, said: str
