@@ -21,6 +21,7 @@ from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.schema import has_numbers
 from statemachine_agent.guards.check import check_expressions
 from statemachine_agent.guards.evaluate import call_guards
+from statemachine_agent.guards.redacted import read_masks
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
 def checked_catalogue(catalogue: Catalogue) -> Catalogue:
     """The same catalogue, its report holding the faults of its expressions too."""
     catalogue.report.add(check_expressions(catalogue))
+    catalogue.report.add(read_masks(catalogue))
     return catalogue
 
 

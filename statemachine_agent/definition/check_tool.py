@@ -11,6 +11,7 @@ from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.manifest import ERROR_CLASSES, UNSETTLED, Http, Reconcile, ToolManifest
 from statemachine_agent.definition.names import CEL_WORDS, is_reserved
+from statemachine_agent.definition.redaction import field_at
 from statemachine_agent.definition.schema import Properties, Property
 from statemachine_agent.definition.template import KeyTemplate, UrlTemplate, variables_in
 from statemachine_agent.text import did_you_mean, nearest
@@ -34,6 +35,7 @@ def check_tool(catalogue: Catalogue, file: ToolFile) -> list[Fault]:
         message = "a Python function is given its request as `call`, and no argument can be called so"
         faults.append(document.fault(("args", "call"), message, "choose another name", key=True))
     faults += _effect(document, tool)
+    faults += _redact(document, tool)
     faults += _approval(catalogue, document, tool)
     if tool.binding.http:
         faults += _http(catalogue, document, tool, tool.binding.http)
@@ -68,6 +70,18 @@ def _errors(document: Document, tool: ToolManifest) -> list[Fault]:
         else:
             continue
         faults.append(document.fault(("retry", "errors", index), message, advice))
+    return faults
+
+
+def _redact(document: Document, tool: ToolManifest) -> list[Fault]:
+    faults = []
+    for index, path in enumerate(tool.redact):
+        field = field_at(tool.returns, path)
+        if field is None and not document.incomplete(("returns",)):
+            faults.append(document.fault(("redact", index), f"the result has no `{path}`", "name a field of `returns`"))
+        elif field is not None and field.kind != "string":
+            message = f"`{path}` is {field.kind}, and only texts are masked"
+            faults.append(document.fault(("redact", index), message, "leave it out of `returns` instead"))
     return faults
 
 

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictI
 
 from statemachine_agent.definition.machine import Given, Roles
 from statemachine_agent.definition.node import Cel, Count, Duration, Lower, Node, Pause, Text, complaint, in_schema
+from statemachine_agent.definition.redaction import FieldPath
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.definition.template import KeyTemplate, UrlTemplate
@@ -232,8 +233,6 @@ Effect = Literal["read", "write", "irreversible"]
 class ToolManifest(Node):
     """One tool file."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"redact"})
-
     stand_in: ClassVar[Mapping[str, object]] = {
         "version": 1, "summary": "-", "source": "x", "binding": {"python": "x:x"}, "returns": {},
     }  # fmt: skip
@@ -280,6 +279,8 @@ class ToolManifest(Node):
     polling: StrictBool = False
     #: how much of a result the model is shown
     render: Render = Render()
+    #: texts of a result that are masked before anything is written
+    redact: tuple[FieldPath, ...] = ()
 
     @property
     def is_read(self) -> bool:

@@ -145,10 +145,10 @@ def _raised(observation: Observation, decision: RequestApproval) -> Call:
 def _finish(observation: Observation, answer: str | Mapping[str, Any]) -> Call:
     """The final answer: a text, or what the machine says that it gives."""
     output = observation.context.machine.definition.output
-    if output:
-        text = "; ".join(map(str, faults_of(output, answer)))
-    else:
-        text = "" if isinstance(answer, str) else "it is a text here"
+    faults = [str(fault) for fault in faults_of(output, answer)] if output else []
+    if not output and not isinstance(answer, str):
+        faults = ["it is a text here"]
+    text = "; ".join(faults)
     if text:
         return Call("finish", {}).but("invalid", "invalid_arguments", f"`answer` of `finish`: {text}")
     return _control(observation, "finish", {"answer": answer})

@@ -237,22 +237,24 @@ def _judge(manifest: ToolManifest, response: Any, body: bytes, *, whole: bool) -
     """What an answer means: a result, a declared no, or nothing usable."""
     status = response.status_code
     if status in manifest.errors:
-        raise RefusedByServiceError(f"HTTP {status}: {_excerpt(body)}", reason=manifest.errors[status])
+        raise RefusedByServiceError(f"HTTP {status}: {_excerpt(manifest, body)}", reason=manifest.errors[status])
     if not 200 <= status < 300:  # noqa: PLR2004  the success family
         error_class = "unavailable" if status >= 500 else "rate_limited" if status == 429 else f"http_{status}"  # noqa: PLR2004
-        raise LostError(f"HTTP {status}: {_excerpt(body)}", reason=error_class)
+        raise LostError(f"HTTP {status}: {_excerpt(manifest, body)}", reason=error_class)
     if not whole or (manifest.is_read and len(body) > 4 * manifest.max_bytes):
         announced = response.headers.get("content-length", "")
         size = int(announced) if announced.isdecimal() and len(announced) < 16 else None  # noqa: PLR2004
-        problem = results.too_large(body, manifest.max_bytes, size=size, whole=whole)
+        problem = results.too_large(manifest, body, size=size, whole=whole)
         raise LostError(problem.message, reason=problem.reason)
     if status == 204:  # noqa: PLR2004  no content, and none was promised
         return {}
     try:
         return results.parse(body)
     except results.BadResultError as problem:
-        raise LostError(f"{problem.message}: {_excerpt(body)}", reason=problem.reason) from None
+        raise LostError(f"{problem.message}: {_excerpt(manifest, body)}", reason=problem.reason) from None
 
 
-def _excerpt(body: bytes) -> str:
+def _excerpt(manifest: ToolManifest, body: bytes) -> str:
+    if manifest.redact:
+        return "its text is not shown, since some of the tool's results are masked"
     return one_line(body[:400].decode(errors="replace"), 160) or "no text"

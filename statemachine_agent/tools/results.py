@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from statemachine_agent.canonical import canonical
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.redaction import masked
 from statemachine_agent.definition.schema import holds_untrusted, project
 from statemachine_agent.errors import CanonicalError, SmaError
 from statemachine_agent.tools.arguments import as_json, faults_of
@@ -53,25 +54,29 @@ def accept(manifest: ToolManifest, raw: object) -> Ok:
         raise BadResultError(f"the answer cannot be kept: {problem.message}") from None
     faults = faults_of(manifest.returns, found)
     if faults:
-        raise BadResultError("the answer does not fit `returns`: " + "; ".join(map(str, faults)))
+        told = "; ".join(
+            f.path if manifest.redact else str(f) for f in faults
+        )  # a complaint may quote what it is about
+        raise BadResultError(f"the answer does not fit `returns`: {told}")
+    found = masked(manifest.redact, found)
     text = canonical(found)
     if len(text) > manifest.max_bytes:
         if manifest.is_read:
-            raise too_large(text, manifest.max_bytes)
+            raise too_large(manifest, text)
         found = _fitted(found, manifest.max_bytes)
     return Ok(found, len(text))
 
 
-def too_large(body: bytes, limit: int, *, size: int | None = None, whole: bool = True) -> BadResultError:
-    """A read whose answer is over its limit: what is told is head, tail and size.
+def too_large(manifest: ToolManifest, body: bytes, *, size: int | None = None, whole: bool = True) -> BadResultError:
+    """A read whose answer is over its limit: what is told is head, tail and size; of one with masked fields only the size.
 
     Of an answer that was not read to its end there is no tail, and its size is what it announced (`size`), if anything.
     """
+    limit = manifest.max_bytes
     head, tail = body[:200].decode(errors="replace"), body[-200:].decode(errors="replace") if whole else ""
     bytes_ = str(len(body)) if whole else str(size) if size else f"more than {len(body)}"
-    return BadResultError(
-        f"the answer has {bytes_} bytes, more than {limit}: {head} … {tail}".rstrip(), reason="too_large"
-    )
+    text = "" if manifest.redact else f": {head} … {tail}".rstrip()
+    return BadResultError(f"the answer has {bytes_} bytes, more than {limit}{text}", reason="too_large")
 
 
 def _fitted(receipt: Any, limit: int) -> Any:
