@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from statemachine_agent.cli.options import json_option, project_of
 from statemachine_agent.cli.output import say, show_json
+from statemachine_agent.definition.named_models import NamedModel, key_names
 
 
 @click.command(short_help="The settings in force.")
@@ -19,6 +23,7 @@ def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
         name: "set in the environment" if project.environ.get(name) else default or "not set"
         for name, default in project.settings.variables.items()
     }
+    values["models"] = {name: _model(one, project.environ) for name, one in project.settings.models.items()}
     if as_json:
         show_json({"source": project.source, "folder": str(project.folder), "settings": values})
         return 0
@@ -27,10 +32,24 @@ def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
         if isinstance(value, dict):
             say(f"  {name}:")
             for key, one in value.items():
-                say(f"    {key} = {one}")
+                say(f"    {key} = {_line(one) if isinstance(one, dict) else one}")
             continue
         say(f"  {name} = {', '.join(map(str, value)) if isinstance(value, (tuple, list)) else value}")
     return 0
+
+
+def _model(named: NamedModel, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What is written of a model, times in seconds; of its key, where it is looked for and whether it is there."""
+    found = named.model_dump(exclude_none=True)
+    found["timeout"] = named.timeout.total_seconds()
+    names = key_names(named)
+    there = next((f"{name}, set in the environment" for name in names if environ.get(name, "").strip()), None)
+    found["key"] = there or (f"{names[0]}, not set" if names else "none")
+    return found
+
+
+def _line(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
 @click.command(short_help="A token that shows who one is.")

@@ -93,3 +93,10 @@ class NamedModel(Node):
     seed: StrictInt | None = None
     #: where the price is not known, or is another one
     price: Price | None = None
+
+
+def key_names(named: NamedModel) -> tuple[str, ...]:
+    """The variables that may hold its key; none where it is at an address of its own, and no variable is named for it."""
+    if named.key is not None:
+        return (named.key,)
+    return () if named.url is not None else KEYS[named.use.partition(":")[0]]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from statemachine_agent.definition.named_models import KEYS, SPEC, NamedModel
+from statemachine_agent.definition.named_models import SPEC, NamedModel, key_names
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.port import Model
@@ -62,9 +62,9 @@ def _provider(spec: str, settings: NamedModel, environment: Environment, environ
 
 def _key(spec: str, settings: NamedModel, environ: Mapping[str, str]) -> str:
     """The key from the environment. The provider's own goes to the provider only, never to another address."""
-    if settings.key is None and settings.url is not None:
+    names = key_names(settings)
+    if not names:
         return _NO_KEY
-    names = (settings.key,) if settings.key else KEYS[settings.use.partition(":")[0]]
     for name in names:
         found = environ.get(name, "").strip()
         if found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ import pytest
 
 from providers.asking import KEY, NAMES, model, prompt, reply
 from providers.wire import Call, Provider, calls, served
+from statemachine_agent.cli.main import run
 from statemachine_agent.definition.named_models import NamedModel
 from statemachine_agent.definition.settings import load_project
 from statemachine_agent.environment import Environment
@@ -198,3 +200,33 @@ def test_a_reply_of_a_known_model_is_priced() -> None:
         made = model(provider)
         made._tariff = Tariff("openai", "gpt-5-mini")
         assert asyncio.run(made.decide(prompt())).spent.cost_usd > 0
+
+
+# ---------------------------------------------------------------- from the command line
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    named(
+        tmp_path,
+        '[models.fast]\nuse = "openai:x"\nfallback = "own"\nprice = {input = 0.5, output = 1.0}\n'
+        '[models.own]\nuse = "openai:y"\nurl = "http://127.0.0.1:1/v1"\n'
+        '[models.other]\nuse = "anthropic:z"\nkey = "OTHER_KEY"\n',
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OTHER_KEY", KEY)
+    return tmp_path
+
+
+def test_the_settings_in_force_name_models_and_show_no_key(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config"]) == 0
+    told = capsys.readouterr().out
+    assert "fast = use openai:x, fallback own, timeout 60.0" in told and KEY not in told
+    assert run(["config", "--json"]) == 0
+    told = capsys.readouterr().out
+    models = json.loads(told)["settings"]["models"]
+    assert {name: about["key"] for name, about in models.items()} == {
+        "fast": "OPENAI_API_KEY, not set", "own": "none", "other": "OTHER_KEY, set in the environment",
+    }  # fmt: skip
+    assert models["fast"]["price"] == {"input": 0.5, "output": 1.0} and KEY not in told
