@@ -6,8 +6,9 @@ It must not know where a text is shown; what a place needs beyond that (HTML, DO
 from __future__ import annotations
 
 import difflib
+import string
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 #: categories of characters that are not seen, or that change how others are seen: control, format, surrogate,
 #: private use, unassigned, line and paragraph separators
@@ -24,6 +25,7 @@ _UNSEEN = frozenset(
 )  # fmt: skip
 
 _SHOWN = 12  # known words that an advice lists
+_MANY = 300  # known words that are compared with another one by one
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -61,8 +63,21 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was most likely meant to be, or None."""
     choices = list(known)
     folded = {c.casefold(): c for c in choices}
+    if len(folded) > _MANY:  # comparing would take as long as all else together
+        return next((folded[slip] for slip in _slips(word.casefold()) if slip in folded), None)
     found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None
+
+
+def _slips(word: str) -> Iterator[str]:
+    """The word, and those from which it differs by one slip, the likely ones first."""
+    letters = string.ascii_lowercase + string.digits + "_"
+    word = word[:64]
+    yield word
+    yield from (word[:i] + word[i : i + 2][::-1] + word[i + 2 :] for i in range(len(word)))
+    yield from (word[:i] + letter + word[i:] for i in range(len(word) + 1) for letter in letters)
+    yield from (word[:i] + word[i + 1 :] for i in range(len(word)))
+    yield from (word[:i] + letter + word[i + 1 :] for i in range(len(word)) for letter in letters)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from statemachine_agent import files
 from statemachine_agent.canonical import digest
@@ -58,6 +59,8 @@ class Catalogue:
     people_file: str | None = None
     #: where people were read from, to be read again when it changes; None where they were given
     people_path: Path | None = None
+    #: what later checks found out of a machine, so that each of them need not do it again
+    notes: dict[tuple[str, str], list[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(

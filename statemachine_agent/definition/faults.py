@@ -5,7 +5,7 @@ It must not know what is being checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -76,7 +76,9 @@ class Report:
 
     def add(self, faults: Iterable[Fault]) -> None:
         """Take more faults, keeping each once and all in order."""
-        self.faults = sorted({*self.faults, *faults}, key=lambda f: (f.file, f.mark, f.level, f.message))
+        more = list(faults)
+        if more:
+            self.faults = sorted({*self.faults, *more}, key=_place)
 
     @property
     def errors(self) -> list[Fault]:
@@ -84,8 +86,8 @@ class Report:
         return [f for f in self.faults if f.level is Level.ERROR]
 
     def __str__(self) -> str:
-        """All faults as text."""
-        return "\n".join(str(f) for f in self.faults)
+        """The faults as text: of each file as many as a person reads, those first that keep it from loading."""
+        return "\n".join(_rendered(self.faults))
 
 
 class FaultyDefinitionError(DefinitionError):
@@ -98,6 +100,28 @@ class FaultyDefinitionError(DefinitionError):
         self.report = report
         count = len(report.errors)
         super().__init__(f"{count} fault{'s' if count != 1 else ''}\n{report}")
+
+
+#: faults of one file that are shown
+_SHOWN = 100
+
+
+def _place(fault: Fault) -> tuple[str, Mark, Level, str]:
+    return fault.file, fault.mark, fault.level, fault.message
+
+
+def _rendered(faults: list[Fault]) -> Iterator[str]:
+    by_file: dict[str, list[Fault]] = {}
+    for fault in faults:
+        by_file.setdefault(fault.file, []).append(fault)
+    for file, found in by_file.items():
+        errors_first = sorted(found, key=lambda f: f.level is not Level.ERROR)  # stable: each in the order of lines
+        yield from map(str, sorted(errors_first[:_SHOWN], key=_place))
+        rest = errors_first[_SHOWN:]
+        if rest:
+            errors = sum(f.level is Level.ERROR for f in rest)
+            kinds = f", {errors:,} of them faults" if errors and errors < len(rest) else ""
+            yield f"{visible(file)}: and {len(rest):,} more{kinds}\n  = mend these first"
 
 
 _WIDTH = 110

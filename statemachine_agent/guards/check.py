@@ -65,10 +65,20 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
             )
 
 
-def checked_guards(
-    catalogue: Catalogue, file: MachineFile
-) -> Iterator[tuple[str, str | None, Checked | None, list[Fault]]]:
-    """Each guard with a text, once for each kind of place in which it is read: name, tool of the row, result, faults."""
+#: a guard in one kind of place: its name, the tool of the row (None: everywhere else), what was found, its faults
+Found = tuple[str, str | None, Checked | None, list[Fault]]
+
+
+def checked_guards(catalogue: Catalogue, file: MachineFile) -> list[Found]:
+    """Each guard with a text, once for each kind of place in which it is read; several checks ask, it is done once."""
+    key = ("guards", file.document.source.name)
+    if key not in catalogue.notes:
+        catalogue.notes[key] = list(_checked_guards(catalogue, file))
+    found: list[Found] = catalogue.notes[key]
+    return found
+
+
+def _checked_guards(catalogue: Catalogue, file: MachineFile) -> Iterator[Found]:
     environments: dict[str | None, Environment] = {}
     for name, places in guard_places(catalogue, file.definition).items():
         text = file.definition.guards[name]

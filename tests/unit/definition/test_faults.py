@@ -46,3 +46,34 @@ def test_only_errors_keep_a_file_from_loading() -> None:
     report = Report()
     report.add([Fault("f", Mark(), "m", "a", level) for level in Level])
     assert [f.level for f in report.errors] == [Level.ERROR]
+
+
+def faults(count: int, level: Level, *, file: str = "m.yaml", first: int = 0) -> list[Fault]:
+    return [Fault(file, Mark(first + n), f"m{n}", "a", level, "x") for n in range(count)]
+
+
+def test_of_each_file_as_many_are_shown_as_a_person_reads() -> None:
+    """The others are counted; another file has its own hundred."""
+    report = Report()
+    report.add([*faults(20_000, Level.WARNING), *faults(100, Level.ERROR, file="n.yaml")])
+    lines = str(report).splitlines()
+    assert lines.count("     = a") + lines.count("    = a") + lines.count("      = a") == 200
+    assert "m.yaml: and 19,900 more" in lines
+    assert not any(line.startswith("n.yaml: and") for line in lines)
+    assert len(report.faults) == 20_100
+
+
+def test_what_keeps_a_file_from_loading_is_shown_before_what_does_not() -> None:
+    """And still in the order of lines."""
+    report = Report()
+    report.add([*faults(150, Level.WARNING), *faults(3, Level.ERROR, first=500), *faults(200, Level.NOTE, first=900)])
+    text = str(report)
+    shown = [line for line in text.splitlines() if line.startswith("m.yaml:") and "more" not in line]
+    assert [line.split(":")[1] for line in shown] == [*map(str, range(1, 98)), "501", "502", "503"]
+    assert text.endswith("m.yaml: and 253 more\n  = mend these first")
+
+
+def test_how_many_of_the_others_keep_it_from_loading_is_said() -> None:
+    report = Report()
+    report.add([*faults(1200, Level.ERROR), *faults(7, Level.WARNING, first=5000)])
+    assert str(report).splitlines()[-2] == "m.yaml: and 1,107 more, 1,100 of them faults"

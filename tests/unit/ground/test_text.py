@@ -77,3 +77,14 @@ def test_advice_names_the_nearest_word_or_all_of_them() -> None:
     assert did_you_mean("zzz", ["beta", "alpha"]) == "known: `alpha`, `beta`"
     assert did_you_mean("zzz", [f"w{i:02}" for i in range(13)]).endswith("`w11` …")
     assert did_you_mean("zzz", []) == "none is defined"
+
+
+def test_among_very_many_words_one_slip_is_found_at_once() -> None:
+    """Comparing each with each would take as long as all else together."""
+    many = [f"STATE_{n}" for n in range(5000)]
+    for word, meant in (("STATE_4711", "STATE_4711"), ("state_4711", "STATE_4711"), ("STAET_4711", "STATE_4711"),
+                        ("STATE4711", "STATE_4711"), ("STATEE_4711", "STATE_4711"), ("STXTE_4711", "STATE_4711")):  # fmt: skip
+        assert nearest(word, many) == meant
+    assert nearest("SOMETHING", many) is None
+    assert nearest("S" * 100_000, many) is None
+    assert did_you_mean("SOMETHING", many).startswith("known: `STATE_0`, ")
