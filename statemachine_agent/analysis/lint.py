@@ -5,7 +5,7 @@ It must not refuse anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from statemachine_agent.analysis.absent import absent_in_machine, absent_in_tool
 from statemachine_agent.analysis.confirming import confirmed_too_late
@@ -19,12 +19,16 @@ from statemachine_agent.guards.check import Checked, checked_guards, untrusted_f
 from statemachine_agent.text import nearest
 
 
-def lint(catalogue: Catalogue, python_packages: frozenset[str] | None = None) -> list[Fault]:
-    """The findings about all files that have no errors; with `python_packages`, about tools that nobody may import."""
+def lint(
+    catalogue: Catalogue, python_packages: frozenset[str] | None = None, programs: Collection[str] | None = None
+) -> list[Fault]:
+    """The findings about all files that have no errors; with `python_packages` and `programs`, about tools that may not run."""
     broken = {f.file for f in catalogue.report.errors}
     findings: list[Fault] = []
     if python_packages is not None:
         findings += _bindings(catalogue, python_packages)
+    if programs is not None:
+        findings += _programs(catalogue, programs)
     for tool in catalogue.tools.values():
         if tool.document.source.name not in broken:
             findings += absent_in_tool(catalogue, tool)
@@ -55,6 +59,15 @@ def _bindings(catalogue: Catalogue, packages: frozenset[str]) -> Iterator[Fault]
             text = f"`{module}` is in no package that tools may be imported from"
             advice = f"add `{module.partition('.')[0]}` to `python_packages` in the settings"
             yield tool.document.fault(("binding", "python"), text, advice, level=Level.WARNING)
+
+
+def _programs(catalogue: Catalogue, programs: Collection[str]) -> Iterator[Fault]:
+    for tool in catalogue.tools.values():
+        words = tool.manifest.binding.command
+        if words and words[0] not in programs:
+            text = f"`{words[0]}` is no program that tools may start"
+            advice = f"add `{words[0]}` to `commands` in the settings" if "/" in words[0] else "write its path"
+            yield tool.document.fault(("binding", "command", 0), text, advice, level=Level.WARNING)
 
 
 def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:

@@ -61,6 +61,7 @@ def reach_of(project: Project, variables: Mapping[str, str] | None = None) -> Re
         frozenset(settings.hosts),
         frozenset(settings.python_packages),
         project.environ,
+        project.programs,
     )
 
 

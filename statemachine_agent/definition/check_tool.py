@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from statemachine_agent.definition import references
+from statemachine_agent.definition.check_binding import check_binding
 from statemachine_agent.definition.check_given import check_given
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
@@ -39,6 +40,8 @@ def check_tool(catalogue: Catalogue, file: ToolFile) -> list[Fault]:
     faults += _approval(catalogue, document, tool)
     if tool.binding.http:
         faults += _http(catalogue, document, tool, tool.binding.http)
+    else:
+        faults += check_binding(document, tool)
     faults += _lookups(catalogue, document, tool)
     return faults
 

@@ -65,6 +65,8 @@ class Settings(Node):
     hosts: tuple[str, ...] = ()
     #: packages that Python tools may be imported from
     python_packages: tuple[str, ...] = ()
+    #: programs that tools may start: absolute paths, or paths in the folder of the settings
+    commands: tuple[str, ...] = ()
     #: where the sandbox keeps its files
     sandbox: str = ".sma/sandbox"
 
@@ -94,6 +96,11 @@ class Project:
     def tools(self) -> list[Path]:
         """Files and folders of manifests."""
         return [self.path(p) for p in self.settings.tools]
+
+    @property
+    def programs(self) -> dict[str, str]:
+        """The programs that tools may start: as manifests name them, and where they lie."""
+        return {name: str(self.path(name).absolute()) for name in self.settings.commands if "/" in name}
 
     @property
     def people(self) -> Path | None:
@@ -164,7 +171,7 @@ def _table(path: Path) -> dict[str, Any] | None:
 _OTHERS = frozenset({"SMA_SETTINGS"})
 
 #: settings that are lists, and what parts their values in a variable
-_LISTS = {"machines": os.pathsep, "tools": os.pathsep, "hosts": ",", "python_packages": ","}
+_LISTS = {"machines": os.pathsep, "tools": os.pathsep, "hosts": ",", "python_packages": ",", "commands": os.pathsep}
 
 
 def _settings(table: Mapping[str, Any], source: str, environ: Mapping[str, str]) -> Settings:

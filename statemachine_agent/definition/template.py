@@ -70,7 +70,7 @@ class KeyTemplate:
             if name not in arguments:
                 raise TemplateError(f"the key `{self.text}` needs `{name}`", hint="the argument is missing")
             found = arguments[name]
-            return digest(found)[:_HASHED] if hashed else quote(_scalar(name, found), safe="")
+            return digest(found)[:_HASHED] if hashed else quote(scalar(name, found), safe="")
 
         return _HOLE.sub(value, self.text)
 
@@ -133,7 +133,7 @@ class UrlTemplate:
             names = _HOLE.findall(value)
             if names and names[0] not in arguments:
                 continue  # an optional argument that was not given
-            found = _scalar(names[0], arguments[names[0]]) if names else value
+            found = scalar(names[0], arguments[names[0]]) if names else value
             pairs.append(f"{quote(key, safe='')}={quote(found, safe='')}")
         return base + path + ("?" + "&".join(pairs) if pairs else "")
 
@@ -172,13 +172,14 @@ def _is_base(text: str) -> bool:
 def _segment(name: str, arguments: Mapping[str, object]) -> str:
     if name not in arguments:
         raise TemplateError(f"the address needs `{name}`", hint="the argument is missing")
-    text = _scalar(name, arguments[name])
+    text = scalar(name, arguments[name])
     if text in ("", ".", ".."):
         raise TemplateError(f"`{name}` cannot be a path segment", hint="it is empty, `.` or `..`")
     return quote(text, safe="")
 
 
-def _scalar(name: str, value: object) -> str:
+def scalar(name: str, value: object) -> str:
+    """A single value as text; TemplateError for anything else."""
     match value:
         case bool():
             return "true" if value else "false"

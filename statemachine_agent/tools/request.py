@@ -31,6 +31,8 @@ class Reach:
     python_packages: frozenset[str] = frozenset()
     #: where values of variables come from
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    #: programs that command tools may start: as manifests name them, and where they lie
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that have no value now."""

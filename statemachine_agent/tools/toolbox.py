@@ -18,6 +18,7 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.ids import new_id
 from statemachine_agent.text import said_by
 from statemachine_agent.tools import results
+from statemachine_agent.tools.command import CommandBinding
 from statemachine_agent.tools.http import HttpBinding
 from statemachine_agent.tools.outcome import (
     Attempt,
@@ -52,6 +53,7 @@ class Toolbox:
         self._environment = environment
         self._http = HttpBinding(reach, environment)
         self._python = PythonBinding(reach, environment)
+        self._command = CommandBinding(reach, environment)
         self._own = dict(bindings or {})
         self.reach = reach
 
@@ -164,4 +166,6 @@ class Toolbox:
     def _binding(self, manifest: ToolManifest) -> Binding:
         if manifest.tool in self._own:
             return self._own[manifest.tool]
+        if manifest.binding.command:
+            return self._command
         return self._http if manifest.binding.http else self._python

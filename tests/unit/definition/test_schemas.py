@@ -283,6 +283,7 @@ def test_a_price_is_a_number(cost: object) -> None:
 
 #: faults of a file's form that no schema sees, and why
 UNSEEN = {
+    "command_shell": "which programs are shells",
     "input_pattern": "whether a text is a regular expression",
     "key_runs_together": "what stands between two placeholders, and whether it parts them",
     "url_host": "which part of an address a placeholder stands in",
