@@ -1,6 +1,6 @@
 """Fields of a result that are masked before anything is written, and so before a model or a person sees them.
 
-A path names a text: `bank_account`, `payments[].card`. It must not know what reads a result.
+A path names a text: `card`, `accounts[].number`. It must not know what reads a result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PATH = re.compile(rf"{_NAME}(\.{_NAME})*")
 
 def _path(value: str) -> str:
     if not _PATH.fullmatch(value):
-        raise complaint(f"{shown(value)} is no path to a field", "write it like `card` or `payments[].card`")
+        raise complaint(f"{shown(value)} is no path to a field", "write it like `card` or `accounts[].number`")
     return value
 
 
