@@ -1,8 +1,9 @@
 """Identities: who somebody is, and how that was established. `--as` and `--actor` only say who one claims to be.
 
 A token is `sma1.<id>.<expiry>.<signature>`: the id in URL-safe base64, the expiry in seconds since 1970, and the
-HMAC-SHA256 over what stands before it. Whoever has the key can be anybody, so it lies in a variable that the workers'
-tools cannot read. It must not know what the person wants.
+HMAC-SHA256 over what stands before it. Whoever has the key can be anybody. Only starting a task and answering need it: a
+worker that resumes does not, and one that runs Python tools, which can read its environment, must not have it. It must not
+know what the person wants.
 """
 
 from __future__ import annotations
