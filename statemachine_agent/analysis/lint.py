@@ -16,19 +16,24 @@ from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import ChooseState, MachineDefinition
 from statemachine_agent.guards.check import Checked, checked_guards, untrusted_fields
-from statemachine_agent.text import nearest
+from statemachine_agent.text import did_you_mean, nearest
 
 
 def lint(
-    catalogue: Catalogue, python_packages: frozenset[str] | None = None, programs: Collection[str] | None = None
+    catalogue: Catalogue,
+    python_packages: frozenset[str] | None = None,
+    programs: Collection[str] | None = None,
+    servers: Collection[str] | None = None,
 ) -> list[Fault]:
-    """The findings about all files that have no errors; with `python_packages` and `programs`, about tools that may not run."""
+    """The findings about all files that have no errors; with what the settings allow, about tools that reach for more."""
     broken = {f.file for f in catalogue.report.errors}
     findings: list[Fault] = []
     if python_packages is not None:
         findings += _bindings(catalogue, python_packages)
     if programs is not None:
         findings += _programs(catalogue, programs)
+    if servers is not None:
+        findings += _servers(catalogue, servers)
     for tool in catalogue.tools.values():
         if tool.document.source.name not in broken:
             findings += absent_in_tool(catalogue, tool)
@@ -68,6 +73,15 @@ def _programs(catalogue: Catalogue, programs: Collection[str]) -> Iterator[Fault
             text = f"`{words[0]}` is no program that tools may start"
             advice = f"add `{words[0]}` to `commands` in the settings" if "/" in words[0] else "write its path"
             yield tool.document.fault(("binding", "command", 0), text, advice, level=Level.WARNING)
+
+
+def _servers(catalogue: Catalogue, servers: Collection[str]) -> Iterator[Fault]:
+    for tool in catalogue.tools.values():
+        mcp = tool.manifest.binding.mcp
+        if mcp is not None and mcp.server not in servers:
+            text = f"`{mcp.server}` is no MCP server of the settings"
+            advice = did_you_mean(mcp.server, servers) if servers else f"add `[mcp.{mcp.server}]` to the settings"
+            yield tool.document.fault(("binding", "mcp", "server"), text, advice, level=Level.WARNING)
 
 
 def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:

@@ -62,6 +62,7 @@ def reach_of(project: Project, variables: Mapping[str, str] | None = None) -> Re
         frozenset(settings.python_packages),
         project.environ,
         project.programs,
+        project.servers,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from statemachine_agent.definition.node import Text, complaint, in_schema
+from statemachine_agent.definition.node import Lower, Node, Text, complaint, in_schema
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.definition.template import TemplateError, scalar
 
@@ -114,3 +114,25 @@ Words = Annotated[
         items={"type": "string", "minLength": 1, "pattern": rf"^([^{{}}]+|{_HOLE.pattern})$"},
     ),
 ]
+
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def _is_hash(value: str) -> str:
+    if not _HASH.fullmatch(value):
+        raise complaint(f"{shown(value)} is no hash of a schema", "`sma tools import-mcp` writes it")
+    return value
+
+
+class Mcp(Node):
+    """A tool of an MCP server; what the server says of it is never shown to a model, and gives no rights."""
+
+    #: the server, as the settings name it
+    server: Lower
+    #: the tool, as the server names it
+    tool: Text
+    #: what the schemas of the tool were when somebody read them; a tool with others is not called. Every write has it
+    schema_hash: Annotated[Text, AfterValidator(_is_hash), in_schema(pattern=f"^{_HASH.pattern}$")] | None = None
+    #: the argument in which a write tells the server its key
+    key_argument: Text | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statemachine_agent.definition.bindings import CommandLine
+from statemachine_agent.definition.bindings import CommandLine, Mcp
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.manifest import ToolManifest
@@ -10,7 +10,9 @@ from statemachine_agent.text import did_you_mean
 
 
 def check_binding(document: Document, tool: ToolManifest) -> list[Fault]:
-    """The faults of a manifest that starts a program."""
+    """The faults of a manifest that starts a program, or asks an MCP server."""
+    if tool.binding.mcp is not None:
+        return _mcp(document, tool, tool.binding.mcp)
     faults: list[Fault] = []
     if tool.binding.command is None:
         return faults
@@ -25,6 +27,31 @@ def check_binding(document: Document, tool: ToolManifest) -> list[Fault]:
     if tool.idempotency is not None and tool.idempotency.replay and not call.tells_the_key:
         message = "a replay is only safe where the program is told the key"
         faults.append(document.fault(here, message, "add `{call.key}`, or look the effect up with `reconcile`"))
+    return faults
+
+
+def _mcp(document: Document, tool: ToolManifest, mcp: Mcp) -> list[Fault]:
+    faults = []
+    here: Path_ = ("binding", "mcp")
+    if tool.errors:
+        message = "`errors` are HTTP statuses, and an MCP server answers with none"
+        faults.append(document.fault(("errors",), message, "remove it", key=True))
+    if tool.is_read and mcp.key_argument:
+        message = "a read has no key to send"
+        faults.append(document.fault((*here, "key_argument"), message, "remove it", key=True))
+    if mcp.key_argument in tool.args:
+        message = f"`{mcp.key_argument}` is filled with the key, and with nothing else"
+        faults.append(document.fault(("args", str(mcp.key_argument)), message, "remove it here", key=True))
+    if tool.is_read or document.incomplete(here):
+        return faults
+    if mcp.schema_hash is None:
+        message = "a write is bound to schemas that somebody has read"
+        faults.append(
+            document.fault(here, message, "add `schema_hash:`, which `sma tools import-mcp` writes", key=True)
+        )
+    if tool.idempotency is not None and tool.idempotency.replay and not mcp.key_argument:
+        message = "a replay is only safe where the server is told the key"
+        faults.append(document.fault(here, message, "add `key_argument:`, or look the effect up", key=True))
     return faults
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
-from statemachine_agent.definition.bindings import CommandLine, Words
+from statemachine_agent.definition.bindings import CommandLine, Mcp, Words
 from statemachine_agent.definition.machine import Given, Roles
 from statemachine_agent.definition.node import Cel, Count, Duration, Lower, Node, Pause, Text, complaint, in_schema
 from statemachine_agent.definition.redaction import FieldPath
@@ -105,18 +105,19 @@ class Http(Node):
 class Binding(Node):
     """How the tool is reached: exactly one of its keys."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"mcp"})
     #: a request to a service
     http: Http | None = None
     #: `package.module:function`
     python: Function | None = None
     #: a program that the settings list, and its words: as they are, `{argument}` or `--x={argument}`
     command: Words | None = None
+    #: a tool of a server that the settings name
+    mcp: Mcp | None = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Binding:
-        if sum(way is not None for way in (self.http, self.python, self.command)) != 1:
-            raise complaint("a binding has exactly one of `http`, `python`, `command`", "write one of them")
+        if sum(way is not None for way in (self.http, self.python, self.command, self.mcp)) != 1:
+            raise complaint("a binding has exactly one of `http`, `python`, `command`, `mcp`", "write one of them")
         return self
 
     @property

@@ -335,7 +335,7 @@ _RULES: Mapping[str, Callable[[Schema], None]] = {
     ),
     "MachineDefinition": _machine,
     "Property": _property,
-    "Binding": _with({"oneOf": [_has("http"), _has("python"), _has("command")]}),
+    "Binding": _with({"oneOf": [_has("http"), _has("python"), _has("command"), _has("mcp")]}),
     "Idempotency": _with(_not_both(_has("reconcile"), _REPLAYED)),
     "ToolManifest": _tool,
     "Touches": _with({"anyOf": [_has("reads"), _has("writes")]}),

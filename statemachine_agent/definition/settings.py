@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from statemachine_agent import files
 from statemachine_agent.definition.named_models import NamedModel, Price
-from statemachine_agent.definition.node import Lower, Node, as_list, complaint, in_schema
+from statemachine_agent.definition.node import Lower, Node, Text, as_list, complaint, in_schema
 from statemachine_agent.definition.sentences import explain, shown
 from statemachine_agent.errors import SettingsError
 from statemachine_agent.text import did_you_mean, one_line
@@ -38,6 +38,29 @@ def _variable(value: object) -> object:
 
 
 VariableName = Annotated[str, BeforeValidator(_variable), in_schema(pattern="^[A-Z][A-Z0-9_]*$")]
+
+
+class McpServer(Node):
+    """An MCP server that tools may ask: a program that is started for each call, or an address."""
+
+    #: the program and its words
+    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    #: variables that the program is given
+    environment: tuple[VariableName, ...] = ()
+    #: where it answers over streamable HTTP
+    url: Annotated[Text, in_schema(pattern="^https?://.")] | None = None
+    #: headers, with `${VARIABLE}` wherever one is wanted
+    headers: Mapping[str, Text] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServer:
+        if (self.command is None) == (self.url is None):
+            raise complaint("a server has exactly one of `command`, `url`", "write one of them")
+        if (self.environment and self.url) or (self.headers and self.command):
+            raise complaint("`environment` is for programs, and `headers` for addresses", "remove it")
+        if self.url is not None and not re.match(r"https?://[^/\s@]+(/\S*)?$", self.url):
+            raise complaint(f"{shown(self.url)} is no address", "write https://host/path")
+        return self
 
 
 class Settings(Node):
@@ -67,6 +90,8 @@ class Settings(Node):
     python_packages: tuple[str, ...] = ()
     #: programs that tools may start: absolute paths, or paths in the folder of the settings
     commands: tuple[str, ...] = ()
+    #: MCP servers that tools may ask, under names of the project's own
+    mcp: Mapping[Lower, McpServer] = Field(default_factory=dict)
     #: where the sandbox keeps its files
     sandbox: str = ".sma/sandbox"
 
@@ -101,6 +126,16 @@ class Project:
     def programs(self) -> dict[str, str]:
         """The programs that tools may start: as manifests name them, and where they lie."""
         return {name: str(self.path(name).absolute()) for name in self.settings.commands if "/" in name}
+
+    @property
+    def servers(self) -> dict[str, McpServer]:
+        """The MCP servers, their programs where they lie; a name without a folder is looked for in PATH."""
+        found = dict(self.settings.mcp)
+        for name, server in found.items():
+            if server.command and "/" in server.command[0]:
+                words = (str(self.path(server.command[0]).absolute()), *server.command[1:])
+                found[name] = server.model_copy(update={"command": words})
+        return found
 
     @property
     def people(self) -> Path | None:
@@ -203,6 +238,8 @@ def _settings(table: Mapping[str, Any], source: str, environ: Mapping[str, str])
 
 def _keys_at(path: tuple[str | int, ...]) -> set[str]:
     """What may stand where the last part of the path stands."""
+    if path[0] == "mcp":
+        return McpServer.keys()
     if path[0] != "models":
         return Settings.keys()
     return Price.keys() if "price" in path[2:-1] else NamedModel.keys()

@@ -76,7 +76,7 @@ def reach_of(project: Project) -> Reach:
     """What the project lets its own tools use."""
     settings = project.settings
     hosts, packages = frozenset(settings.hosts), frozenset(settings.python_packages)
-    return Reach(settings.variables, hosts, packages, project.environ, project.programs)
+    return Reach(settings.variables, hosts, packages, project.environ, project.programs, project.servers)
 
 
 def machine_from_texts(machine: str, *tools: str, people: People | None = None) -> Subject:

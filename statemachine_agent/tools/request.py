@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from statemachine_agent.definition.settings import McpServer
 from statemachine_agent.tools.outcome import NotSentError
 
 
@@ -33,6 +34,8 @@ class Reach:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     #: programs that command tools may start: as manifests name them, and where they lie
     programs: Mapping[str, str] = field(default_factory=dict)
+    #: MCP servers that tools may ask
+    servers: Mapping[str, McpServer] = field(default_factory=dict)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that have no value now."""

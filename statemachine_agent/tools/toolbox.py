@@ -20,6 +20,7 @@ from statemachine_agent.text import said_by
 from statemachine_agent.tools import results
 from statemachine_agent.tools.command import CommandBinding
 from statemachine_agent.tools.http import HttpBinding
+from statemachine_agent.tools.mcp import McpBinding
 from statemachine_agent.tools.outcome import (
     Attempt,
     Blocked,
@@ -54,12 +55,14 @@ class Toolbox:
         self._http = HttpBinding(reach, environment)
         self._python = PythonBinding(reach, environment)
         self._command = CommandBinding(reach, environment)
+        self._mcp = McpBinding(reach, environment)
         self._own = dict(bindings or {})
         self.reach = reach
 
     async def close(self) -> None:
         """Let go of connections."""
         await self._http.close()
+        await self._mcp.close()
 
     async def call(
         self,
@@ -168,4 +171,6 @@ class Toolbox:
             return self._own[manifest.tool]
         if manifest.binding.command:
             return self._command
+        if manifest.binding.mcp:
+            return self._mcp
         return self._http if manifest.binding.http else self._python
