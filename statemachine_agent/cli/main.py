@@ -41,6 +41,7 @@ COMMANDS = {
     "reject": "approvals",
     "effects": "effects",
     "resolve": "effects",
+    "tools": "tools",
     "sandbox": "sandbox",
     "config": "config",
     "token": "config",
