@@ -228,8 +228,9 @@ class Walk(Claims):
         return self.fail("nobody is asked for approval")
 
     def _entitled(self, request: Approval) -> str:
-        people = self.subject.people.people
-        starter = str(self.checkpoint.task.actor["id"])
+        actor = self.checkpoint.task.actor
+        people = self.subject.people.of(str(actor["tenant"])).people
+        starter = str(actor["id"])
         done = {starter, *(str(answer["by"]) for answer in request.answers)}
         filled = [str(answer.get("role", "")) for answer in request.answers]
         left = list(request.roles)
