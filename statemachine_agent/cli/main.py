@@ -42,6 +42,7 @@ COMMANDS = {
     "effects": "effects",
     "resolve": "effects",
     "tools": "tools",
+    "mcp": "mcp",
     "sandbox": "sandbox",
     "config": "config",
     "token": "config",
