@@ -111,8 +111,12 @@ class Toolbox:
 
     def variables_of(self, manifest: ToolManifest) -> list[str]:
         """The names in `${…}` that calling the tool needs."""
-        http = manifest.binding.http
-        if http is None or manifest.tool in self._own:
+        http, mcp = manifest.binding.http, manifest.binding.mcp
+        if manifest.tool in self._own:
+            return []
+        if mcp is not None and (server := self.reach.servers.get(mcp.server)) is not None:
+            return [*server.environment, *(name for value in server.headers.values() for name in variables_in(value))]
+        if http is None:
             return []
         return [*http.template.variables, *(name for value in http.headers.values() for name in variables_in(value))]
 

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.tools.making import on_loop, outcome_of
+from unit.tools.making import answer, answering, on_loop, outcome_of
 
 from statemachine_agent import Environment, SimulatedEnvironment
+from statemachine_agent.cli.main import run
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.settings import McpServer
+from statemachine_agent.definition.settings import McpServer, load_project
+from statemachine_agent.errors import SettingsError
 from statemachine_agent.tools.mcp import McpBinding, Offered
 from statemachine_agent.tools.outcome import Blocked, Failed, Ok, Unknown
 from statemachine_agent.tools.request import Reach
+from statemachine_agent.tools.toolbox import Toolbox
 
 SERVER = str(Path(__file__).with_name("shop_server.py"))
 WORDS = (sys.executable, SERVER, "stdio")
@@ -228,3 +231,60 @@ async def test_a_variable_that_the_server_echoes_is_named_and_not_shown(log: Pat
     returns = {"secret": {"type": "string"}}
     found = await called(read(returns=returns), on_stdio(log), isbn="978")
     assert isinstance(found, Ok) and found.payload == {"secret": "${SHOP_TOKEN}"}, found
+
+
+@on_loop
+async def test_a_redirect_is_not_followed(log: Path) -> None:
+    """Neither the call nor the header goes anywhere else, nor to another path of the same host."""
+    async with answering(answer(307, b"", {"Location": "/elsewhere"})) as here:
+        server = McpServer(url=f"{here.url}/mcp", headers={"Authorization": "Bearer ${SHOP_TOKEN}"})
+        found = await called(write(retry={"unsent": 1}, timeout="5s"), reach(server, log), copy_id="c7")
+        assert isinstance(found, Blocked), found
+        assert here.requests and {one.line.split()[1] for one in here.requests} == {"/mcp"}
+
+
+# ---------------------------------------------------------------- the settings
+
+
+def test_what_a_call_needs_is_known_before_a_task_begins(log: Path) -> None:
+    reached = reach(McpServer(url="http://127.0.0.1/mcp", headers={"A": "${SHOP_TOKEN}"}), log)
+    assert Toolbox(reached, Environment()).variables_of(read()) == ["SHOP_TOKEN"]
+    assert Toolbox(on_stdio(log), Environment()).variables_of(read()) == ["SHOP_LOG", "SHOP_TOKEN"]
+    assert Toolbox(Reach(environ={}), Environment()).variables_of(read()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "exactly one of `command`, `url`"),
+        ('command = ["x"]\nurl = "https://x"', "exactly one of `command`, `url`"),
+        ("command = []", "mcp.shop.command"),
+        ('url = "ftp://x"', "is no address"),
+        ('url = "https://user:pass@x/mcp"', "is no address"),
+        ('url = "https://x"\nenvironment = ["A"]', "`environment` is for programs"),
+        ('command = ["x"]\nheaders = {A = "b"}', "`environment` is for programs"),
+        ('comand = ["x"]', "did you mean `command`?"),
+    ],
+)
+def test_a_server_of_the_settings_is_one_thing(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "statemachine-agent.toml").write_text(f"[mcp.shop]\n{text}\n")
+    with pytest.raises(SettingsError) as found:
+        load_project(tmp_path, {})
+    assert told in str(found.value)
+
+
+def test_check_tells_of_a_server_that_no_setting_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "statemachine-agent.toml").write_text('[mcp.shop]\ncommand = ["bin/shop", "a"]\n')
+    assert load_project(tmp_path, {}).servers["shop"].command == (f"{tmp_path}/bin/shop", "a")
+    for folder in ("machines", "tool_manifests"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "tool_manifests" / "t.yaml").write_text(
+        "tool: t\nversion: 1\nsummary: S.\neffect: read\nsource: s\n"
+        "binding: {mcp: {server: shopp, tool: t}}\nreturns: {y: {type: string}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert run(["check"]) == 0
+    out = capsys.readouterr().out
+    assert "t.yaml:6:25: warning: `shopp` is no MCP server of the settings" in out and "did you mean `shop`?" in out
