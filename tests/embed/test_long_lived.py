@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 
@@ -46,8 +47,10 @@ class Office:
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Office:
-    return Office(tmp_path)
+def office(tmp_path: Path) -> Iterator[Office]:
+    made = Office(tmp_path)
+    with made.store:
+        yield made
 
 
 def test_whoever_is_taken_out_of_the_people_file_can_say_yes_no_more(office: Office) -> None:

@@ -150,6 +150,7 @@ async def test_closing_finishes_what_waits(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_closed_store_says_that_it_is_closed(tmp_path: Path) -> None:
+    before = writers()
     store = SqliteStore(tmp_path / "tasks.db")
     task, lease = await begun(store)
     await store.close()
@@ -163,13 +164,19 @@ async def test_a_closed_store_says_that_it_is_closed(tmp_path: Path) -> None:
     ):
         with pytest.raises(StoreError, match="the store is closed"):
             await use()
-    assert not [t for t in threading.enumerate() if t.name == "sma-writer" and t.is_alive()]
+    assert writers() <= before
+
+
+def writers() -> set[threading.Thread]:
+    """The threads of writers that are alive; other tests of this process may have left theirs."""
+    return {t for t in threading.enumerate() if t.name == "sma-writer" and t.is_alive()}
 
 
 def test_a_writer_that_cannot_connect_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
+    before = writers()
     with pytest.raises(StoreError, match="cannot be opened"):
         Writer(lambda: connect(tmp_path / "missing" / "tasks.db"), Environment())
-    assert not [t for t in threading.enumerate() if t.name == "sma-writer" and t.is_alive()]
+    assert writers() <= before
 
 
 @on_loop
