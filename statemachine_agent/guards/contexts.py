@@ -74,7 +74,9 @@ def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | 
         whole = all(t is not None for t in tools.values())
         roots["proposal"] = {"tool": _TEXT, "args": _object(_merged(writes)) if whole else ANYTHING}
     if call in CONTROLS:
-        taken = {"answer": _object(machine.output)} if call == "finish" and machine.output else _CONTROL_ARGS.get(call, {})
+        taken = (
+            {"answer": _object(machine.output)} if call == "finish" and machine.output else _CONTROL_ARGS.get(call, {})
+        )
         roots["call"] = {"tool": _TEXT, "args": _object(taken)}
     elif call is not None:
         manifest = catalogue.tool(call)
