@@ -14,7 +14,7 @@ from statemachine_agent.definition.catalogue import Catalogue, MachineFile, Tool
 from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.faults import Fault, Level
-from statemachine_agent.definition.machine import ChooseState, MachineDefinition
+from statemachine_agent.definition.machine import CallState, ChooseState, MachineDefinition
 from statemachine_agent.guards.check import Checked, checked_guards, untrusted_fields
 from statemachine_agent.text import did_you_mean, nearest
 
@@ -98,11 +98,25 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
     yield from absent_in_machine(catalogue, file)
     yield from confirmed_too_late(file, guards)
     yield from _aging(catalogue, file, guards)
+    yield from _promises_nothing(catalogue, file)
     for names in _together(machine):
         yield from _joins(catalogue, file, names, guards)
     if machine.properties:
         text = f"{len(machine.properties)} properties are not proved yet"
         yield document.fault(("properties",), text, "a later version proves them", key=True, level=Level.NOTE)
+
+
+def _promises_nothing(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
+    """A machine that writes, and accepts `finish` while nothing is asked: its model may say that a refused write is done."""
+    machine = file.definition
+    states = machine.all_states.values()
+    finishing = any(isinstance(s, ChooseState) and "finish" in s.choose for s in states)
+    calls = [catalogue.tool(s.call) for s in states if isinstance(s, CallState)]
+    writes = next((tool.tool for tool in calls if tool is not None and not tool.is_read), None)
+    if finishing and writes is not None and not machine.success:
+        text = f"`finish` is accepted whatever became of `{writes}`"
+        advice = "let `success` ask for it: effects.all(e, e.status in ['executed', 'verified'])"
+        yield file.document.fault(("success",), text, advice, key=True, level=Level.WARNING)
 
 
 def _aging(catalogue: Catalogue, file: MachineFile, guards: Mapping[str, Checked]) -> Iterator[Fault]:

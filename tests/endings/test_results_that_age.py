@@ -100,3 +100,11 @@ def test_success_that_asks_for_what_ages_is_a_finding() -> None:
     found = [str(f.message) for f in lint(catalogue(aging, FRESH, ACT, FIND))]
     assert any("when it may no longer be fresh" in message for message in found)
     assert not any("no longer be fresh" in str(f.message) for f in lint(catalogue(MACHINE, FRESH, ACT, FIND)))
+
+
+def test_a_machine_that_writes_and_asks_nothing_of_its_end_is_a_finding() -> None:
+    """Its model may say of a refused write that it is done."""
+    careless = MACHINE.replace("success: [acted]", "success: []")
+    found = [str(f.message) for f in lint(catalogue(careless, LOOK, ACT, FIND))]
+    assert "`finish` is accepted whatever became of `act`" in found
+    assert not any("whatever became" in str(f.message) for f in lint(catalogue(MACHINE, LOOK, ACT, FIND)))
