@@ -8,6 +8,7 @@ difference is read like code.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ KINDS = ("machine", "tool", "people")
 CASES = sorted(path for kind in KINDS for path in (HERE / kind).glob("*.yaml"))
 
 
+@cache
 def report_of(path: Path) -> Report:
     """What loading says about a file of this folder, among the good ones of `context/`."""
     source, faults = read_text(path)

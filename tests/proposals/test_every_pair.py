@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ def shipped() -> list[CompiledMachine]:
 
 #: `request_approval` is another way to propose a tool; it has tests of its own
 _CONTROLS = [c for c in CONTROLS if c != "request_approval"]
+
+
+@cache
+def known() -> Catalogue:
+    """Everything that is shipped, read once."""
+    return checked_catalogue(Catalogue.read([MACHINES], [TOOLS], PEOPLE))
 
 
 def plain(machine: CompiledMachine) -> list[str]:
@@ -74,7 +81,7 @@ def stand(machine: CompiledMachine, state: str, folder: Path) -> tuple[Context, 
     """A task of the machine that stands in `state`, with some evidence of every tool."""
     environment = SimulatedEnvironment()
     store = SqliteStore(folder / "tasks.db", environment)
-    catalogue = Catalogue.read([MACHINES], [TOOLS], PEOPLE)
+    catalogue = known()
     toolbox = Toolbox(Reach(), environment)
     roster = Roster(catalogue.people)
     context = Context(machine, roster, roster.now(), environment, toolbox, store, Stopwatch(environment))
