@@ -5,6 +5,7 @@ An attempt that fails costs time and tokens, and no step. It must not judge what
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,6 +67,11 @@ async def _asked(context: Context, model: Model, model_input: ModelInput) -> Rep
         return problem
     except SmaError:  # nobody is there to ask, or the caller's own fault: not an inference at all
         raise
+    except asyncio.CancelledError:  # of the adapter's own making, unless this step itself is called off
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return ModelUnavailableError("the model's adapter cancelled its own call")
     except Exception as problem:  # noqa: BLE001  an adapter may raise anything
         return ModelUnavailableError(f"the model raised {said_by(problem)}", retryable=False)
     finally:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from statemachine_agent.errors import ModelError
 from statemachine_agent.models.decision import MAX_CALLS, RawCall, RawReply
-from statemachine_agent.text import said_by
+from statemachine_agent.text import one_line, said_by
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class ModelUnavailableError(ModelError):
     def __init__(self, message: str, *, retryable: bool = True, retry_after: float | None = None) -> None:
         """`retry_after`: seconds that the provider asked to wait."""
         self.retryable = retryable
-        self.retry_after = retry_after
+        self.retry_after = float(_counted(retry_after)) if retry_after is not None else None
         #: what the attempt is booked with; None: as many tokens as the prompt has
         self.spent: Spent | None = None
         super().__init__(message)
@@ -124,14 +124,21 @@ def taken(given: object) -> Reply:
     try:
         if isinstance(given, Reply) and isinstance(given.raw, RawReply) and isinstance(given.spent, Spent):
             raw = given.raw
-            calls = tuple(RawCall(c.id, c.name, _plain(c.arguments)) for c in islice(raw.calls or (), MAX_CALLS + 1))
+            proposed = islice(raw.calls or (), MAX_CALLS + 1)
+            calls = tuple(RawCall(_word(c.id), _word(c.name), _plain(c.arguments)) for c in proposed)
             stop = raw.stop_reason if isinstance(raw.stop_reason, str) else None
-            return Reply(RawReply(calls, raw.text, stop), given.spent, str(given.model or "unnamed"))
+            name = one_line(str(given.model or "unnamed").encode(errors="replace").decode(), 200)
+            return Reply(RawReply(calls, raw.text, stop), given.spent, name)
     except Exception as problem:  # noqa: BLE001  an object of somebody else's may do anything when it is read
         text = f"the model's reply cannot be read: {said_by(problem)}"
         raise ModelUnavailableError(text, retryable=False) from None
     what = "reply without raw text and calls, or without usage" if isinstance(given, Reply) else type(given).__name__
     raise ModelUnavailableError(f"the model gave a {what}: that is no reply", retryable=False)
+
+
+def _word(given: Any) -> Any:
+    """A text of Python's own kind; what is none stays, and is found out where calls are read."""
+    return str.__str__(given) if isinstance(given, str) else given
 
 
 def _plain(arguments: object) -> Any:

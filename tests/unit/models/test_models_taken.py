@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import UserDict
 from collections.abc import Callable, Iterator
@@ -12,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from statemachine_agent import SimulatedEnvironment
+from statemachine_agent import ScriptedModel, SimulatedEnvironment
 from statemachine_agent.models.decision import MAX_CALLS, RawCall, RawReply
 from statemachine_agent.models.port import MOST, ModelUnavailableError, Prompt, Reply, Spent, taken
 from statemachine_agent.records import Checkpoint
-from support.world import LOOK_STEP, ONE, act_step, world
+from support.world import LOOK_STEP, ONE, act_step, simulated, world
 
 LOOK = RawCall("c", "look", {"thing": "box"})
 FREE = Spent(0, 0)
@@ -198,3 +199,45 @@ def test_a_tool_that_raises_what_cannot_be_told_leaves_its_effect_in_doubt(tmp_p
 
     end = environment.run(main())
     assert (end.head.status, [e.status for e in end.effects]) == ("SUCCEEDED", ["executed"])
+
+
+class Text(str):
+    """A text with manners of its own."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+def test_words_of_a_kind_of_their_own_become_plain_ones() -> None:
+    """An id that is almost a text, and a model's name that no database could write."""
+    given = Reply(RawReply((RawCall(Text("c1"), Text("look"), {}),)), Spent(1, 1), "m\ud800")
+    found = taken(given)
+    assert [(type(c.id), c.id, type(c.name)) for c in found.raw.calls] == [(str, "c1", str)]
+    assert found.model.encode()
+
+
+@pytest.mark.parametrize("seconds", ["5", "soon", object(), float("nan"), -3])
+def test_a_wait_that_is_no_number_is_no_wait_for_ever(seconds: object) -> None:
+    assert ModelUnavailableError("x", retry_after=seconds).retry_after in (0.0, 5.0)
+
+
+def test_an_adapter_that_cancels_its_own_call_has_failed_an_attempt(tmp_path: Path) -> None:
+    script, tries = ScriptedModel.of(LOOK_STEP, act_step()), []
+
+    class Model:
+        spec = "hasty"
+
+        async def decide(self, prompt: Prompt) -> Reply:
+            tries.append(prompt.step)
+            if len(tries) == 1:
+                raise asyncio.CancelledError
+            return await script.decide(prompt)
+
+    async def main() -> Checkpoint:
+        async with world(tmp_path, model=Model()) as here:
+            return await here.run()
+
+    assert simulated(main).head.status == "SUCCEEDED"
+    assert tries == [1, 1, 2]
