@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import termios
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from statemachine_agent.policy.identity import Identity
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.runtime.runtime import Runtime
 from statemachine_agent.text import one_line
+from statemachine_agent.tools.results import BadResultError, parse
 
 _LONGEST = 1_000_000
 
@@ -112,19 +112,13 @@ def _send(
 
 
 def _object(text: str) -> Mapping[str, Any]:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError
-        return dict(pairs)
-
     try:
-        found = json.loads(text, object_pairs_hook=once)
-    except (ValueError, RecursionError):
+        found = parse(text.encode(errors="replace"))
+    except BadResultError:
         found = None
     if not isinstance(found, dict):
-        raise UsageError(
-            f"`{one_line(text, 60)}` is no JSON object with each key once", hint="""write it like '{"key": "value"}'"""
-        )
+        hint = """write it like '{"key": "value"}', each key once"""
+        raise UsageError(f"`{one_line(text, 60)}` is no JSON object", hint=hint)
     return found
 
 
