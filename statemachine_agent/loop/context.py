@@ -26,7 +26,7 @@ LEASE = 60.0
 class Event:
     """Something that a watcher of a run may want to see, as it happens."""
 
-    #: decided, ruled, calling, called, moved, committed
+    #: decided, ruled, calling, called, moved, committed; and for those who asked for pieces: piece, cut_off
     kind: str
     task_id: str
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -66,6 +66,8 @@ class Context:
     model: Model | None = None
     lease: Lease | None = None
     emit: Callable[[Event], None] = lambda _event: None
+    #: whether somebody wants to hear replies while they are on their way
+    heard: bool = False
 
     def renewed(self) -> Context:
         """The same for the next step: who there is may have changed."""

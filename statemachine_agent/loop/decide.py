@@ -6,7 +6,7 @@ An attempt that fails costs time and tokens, and no step. It must not judge what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from statemachine_agent.definition import references
@@ -14,10 +14,11 @@ from statemachine_agent.definition.machine import CallState, ReconcileState
 from statemachine_agent.errors import ModelError, SmaError
 from statemachine_agent.loop.budget import seconds_left
 from statemachine_agent.loop.context import Context, Event
+from statemachine_agent.loop.hearing import Hearing
 from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Proposal, expect
 from statemachine_agent.loop.view import reference_data
 from statemachine_agent.models.decision import SCHEMA_VERSION
-from statemachine_agent.models.port import Model, ModelUnavailableError, Reply, Spent, taken
+from statemachine_agent.models.port import Model, ModelUnavailableError, Prompt, Reply, Spent, StreamingModel, taken
 from statemachine_agent.records import DecisionRow
 from statemachine_agent.text import one_line, said_by
 
@@ -38,20 +39,48 @@ async def decide(model_input: ModelInput) -> Proposal:
     failed: list[DecisionRow] = []
     while True:
         started = context.environment.monotonic()
-        reply = await _asked(context, context.model, model_input)
+        reply = await _heard(context, context.model, model_input, len(failed) + 1)
         latency = int((context.environment.monotonic() - started) * 1000)
         if isinstance(reply, Reply):
             _tell(model_input, reply, latency)
             return Proposal(observation, prompt.step, reply, None, prompt.hash, latency, tuple(failed))
         failed.append(_failed_row(model_input, len(failed) + 1, latency, reply))
-        left = seconds_left(context, observation.checkpoint.head)
-        if len(failed) == ATTEMPTS or not reply.retryable or left <= 0:
+        if not _may_ask_again(model_input, len(failed), reply):
             return Proposal(observation, prompt.step, None, None, prompt.hash, 0, tuple(failed), reply)
         wait = max(context.environment.uniform(0, BOUNDS[len(failed) - 1]), reply.retry_after or 0.0)
-        await context.environment.sleep(min(wait, left))
+        await context.environment.sleep(min(wait, seconds_left(context, observation.checkpoint.head)))
 
 
-async def _asked(context: Context, model: Model, model_input: ModelInput) -> Reply | ModelUnavailableError:
+def _may_ask_again(model_input: ModelInput, attempts: int, failure: ModelUnavailableError) -> bool:
+    left = seconds_left(model_input.observation.context, model_input.observation.checkpoint.head)
+    return failure.retryable and attempts < ATTEMPTS and left > 0
+
+
+async def _heard(
+    context: Context, model: Model, model_input: ModelInput, attempt: int
+) -> Reply | ModelUnavailableError:
+    """One inference, piece by piece where somebody looks on and the model can; what comes of it is the same."""
+    if not context.heard or not isinstance(model, StreamingModel):
+        return await _asked(context, model, model_input, model.decide)
+    prompt = model_input.prompt
+    hearing = Hearing(context.emit, model_input.observation.checkpoint.task.id, prompt.state, prompt.step, attempt)
+    reply: Reply | ModelUnavailableError | None = None
+    try:
+        reply = await _asked(context, model, model_input, lambda asked: model.decide_aloud(asked, hearing))
+        return reply
+    finally:
+        match reply:
+            case Reply():
+                hearing.whole()
+            case None:
+                hearing.cut_off("the step was called off", again=False)
+            case failure:
+                hearing.cut_off(failure.message, again=_may_ask_again(model_input, attempt, failure))
+
+
+async def _asked(
+    context: Context, model: Model, model_input: ModelInput, ask: Callable[[Prompt], Awaitable[object]]
+) -> Reply | ModelUnavailableError:
     """One inference; whatever a model does instead of answering is a failed attempt, and never leaves the loop.
 
     A person is not hurried, and their time is not the task's.
@@ -60,7 +89,7 @@ async def _asked(context: Context, model: Model, model_input: ModelInput) -> Rep
     left = seconds_left(context, model_input.observation.checkpoint.head)
     try:
         async with context.environment.timeout(None if person else min(_LONGEST_CALL, left)):
-            return taken(await model.decide(model_input.prompt))
+            return taken(await ask(model_input.prompt))
     except TimeoutError:
         return ModelUnavailableError("the model gave no answer in time")
     except ModelUnavailableError as problem:
@@ -114,6 +143,7 @@ def _tell(model_input: ModelInput, reply: Reply, latency: int) -> None:
                 "reply": reply.raw.as_json(),
                 "tokens": reply.spent.input_tokens + reply.spent.output_tokens,
                 "latency_ms": latency,
+                "options": reply.options,
             },
         )
     )

@@ -5,7 +5,7 @@ Each attempt still is one request and one row: the loop asks, and this only says
 
 from __future__ import annotations
 
-from statemachine_agent.models.port import Model, ModelUnavailableError, Prompt, Reply
+from statemachine_agent.models.port import Hear, Model, ModelUnavailableError, Prompt, Reply, StreamingModel
 
 _BEFORE = 2  # failures of the first for one decision
 _KEPT = 1000  # decisions of many tasks that are under way
@@ -23,11 +23,18 @@ class FallbackModel:
 
     async def decide(self, prompt: Prompt) -> Reply:
         """One inference by whoever's turn it is."""
+        return await self._decided(prompt, None)
+
+    async def decide_aloud(self, prompt: Prompt, hear: Hear) -> Reply:
+        """The same, heard where whoever's turn it is can be heard."""
+        return await self._decided(prompt, hear)
+
+    async def _decided(self, prompt: Prompt, hear: Hear | None) -> Reply:
         failures = self._failures.get(prompt.hash, 0)
         if failures >= _BEFORE:
-            return await self._second.decide(prompt)
+            return await _asked(self._second, prompt, hear)
         try:
-            reply = await self._first.decide(prompt)
+            reply = await _asked(self._first, prompt, hear)
         except ModelUnavailableError as problem:
             # what the first will never answer, since its key is not accepted or its model is gone, the second may
             self._failures[prompt.hash] = failures + 1 if problem.retryable else _BEFORE
@@ -37,3 +44,9 @@ class FallbackModel:
             raise
         self._failures.pop(prompt.hash, None)
         return reply
+
+
+async def _asked(model: Model, prompt: Prompt, hear: Hear | None) -> Reply:
+    if hear is not None and isinstance(model, StreamingModel):
+        return await model.decide_aloud(prompt, hear)
+    return await model.decide(prompt)

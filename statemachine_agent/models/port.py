@@ -6,11 +6,11 @@ It must not know states, stores or how a prompt was chosen.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from statemachine_agent.errors import ModelError
 from statemachine_agent.models.decision import MAX_CALLS, RawCall, RawReply
@@ -25,6 +25,8 @@ class OfferedTool:
     summary: str
     #: JSON Schema of the arguments, without those that the machine fills in
     schema: Mapping[str, Any]
+    #: of a read: the arguments with which it was answered, by results that count; asking so again brings nothing new
+    answered: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Quoted:
     label: str  #: where it comes from
     value: Any
     trust: str
+    #: False where it was cut, or only says that there is more
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,8 @@ class Reply:
     raw: RawReply
     spent: Spent
     model: str
+    #: of how many possible calls this is one, where the model chose from a list
+    options: int | None = None
 
 
 class ModelUnavailableError(ModelError):
@@ -128,7 +134,8 @@ def taken(given: object) -> Reply:
             calls = tuple(RawCall(_word(c.id), _word(c.name), _plain(c.arguments)) for c in proposed)
             stop = raw.stop_reason if isinstance(raw.stop_reason, str) else None
             name = one_line(str(given.model or "unnamed").encode(errors="replace").decode(), 200)
-            return Reply(RawReply(calls, raw.text, stop), given.spent, name)
+            options = given.options if isinstance(given.options, int) else None
+            return Reply(RawReply(calls, raw.text, stop), given.spent, name, options)
     except Exception as problem:  # noqa: BLE001  an object of somebody else's may do anything when it is read
         text = f"the model's reply cannot be read: {said_by(problem)}"
         raise ModelUnavailableError(text, retryable=False) from None
@@ -162,6 +169,36 @@ class Model(Protocol):
 
     async def decide(self, prompt: Prompt) -> Reply:
         """One inference; ModelUnavailableError where there is no answer."""
+
+
+#: what a piece can be of: words, the name of a call, the arguments of a call as JSON text
+PIECES = ("words", "call", "arguments")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a reply that is still on its way. It is for eyes only: nothing is decided by it."""
+
+    #: one of `PIECES`
+    kind: str
+    text: str
+    #: which call of the reply it belongs to, counting from 0
+    call: int = 0
+
+
+#: takes the pieces of a reply as they come; it never raises
+Hear = Callable[[Piece], None]
+
+
+@runtime_checkable
+class StreamingModel(Model, Protocol):
+    """A model that can be heard while it answers. It is asked this way only where somebody looks on."""
+
+    async def decide_aloud(self, prompt: Prompt, hear: Hear) -> Reply:
+        """As `decide`, and `hear` is given each piece as it comes.
+
+        The reply is the same that `decide` would give, and is whole: one that breaks off is a ModelUnavailableError.
+        """
 
 
 def offered_names(tools: Sequence[OfferedTool]) -> str:

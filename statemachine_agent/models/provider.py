@@ -12,9 +12,9 @@ from typing import Any
 
 from statemachine_agent.definition.named_models import NamedModel
 from statemachine_agent.environment import Environment
-from statemachine_agent.models import clients
+from statemachine_agent.models import clients, pieces
 from statemachine_agent.models.decision import RawCall, RawReply
-from statemachine_agent.models.port import ModelUnavailableError, OfferedTool, Prompt, Reply, Spent
+from statemachine_agent.models.port import Hear, ModelUnavailableError, OfferedTool, Prompt, Reply, Spent
 from statemachine_agent.models.prices import Tariff, estimated
 from statemachine_agent.text import one_line
 
@@ -41,6 +41,13 @@ class ProviderModel:
 
     async def decide(self, prompt: Prompt) -> Reply:
         """One request; ModelUnavailableError for whatever comes of it but a reply."""
+        return await self._decided(prompt, None)
+
+    async def decide_aloud(self, prompt: Prompt, hear: Hear) -> Reply:
+        """The same request, whose answer is sent as it is made: `hear` is given each piece, and the whole is read as ever."""
+        return await self._decided(prompt, hear)
+
+    async def _decided(self, prompt: Prompt, hear: Hear | None) -> Reply:
         await self._environment.in_thread(clients.load, self._kind)
         seconds, refused = self._share(prompt), False
         try:
@@ -48,7 +55,7 @@ class ProviderModel:
                 self._environment.timeout(seconds),
                 clients.client(self._kind, self._name, self._settings.url, self._key, seconds) as model,
             ):
-                response = await self._asked(model, prompt, seconds)
+                response = await self._asked(model, prompt, seconds, hear)
             return self._reply(prompt, response)
         except TimeoutError:
             failed = ModelUnavailableError(f"{self.spec} gave no answer within {seconds:g} s")
@@ -66,8 +73,8 @@ class ProviderModel:
         share = max(_LEAST, left / 2) if isinstance(left, (int, float)) else float("inf")
         return min(self._settings.timeout.total_seconds(), share)
 
-    async def _asked(self, model: Any, prompt: Prompt, seconds: float) -> Any:
-        from pydantic_ai.direct import model_request  # imported already, in a thread
+    async def _asked(self, model: Any, prompt: Prompt, seconds: float, hear: Hear | None) -> Any:
+        from pydantic_ai.direct import model_request, model_request_stream  # imported already, in a thread
         from pydantic_ai.messages import ModelRequest
         from pydantic_ai.models import ModelRequestParameters
 
@@ -75,13 +82,16 @@ class ProviderModel:
             function_tools=[_definition(tool) for tool in prompt.tools],
             allow_text_output=self._settings.tool_choice == "auto",
         )
-        return await model_request(
-            model,
-            [ModelRequest.user_text_prompt(prompt.text)],
-            model_settings=self._parameters(prompt, seconds),
-            model_request_parameters=parameters,
-            instrument=False,
-        )
+        asked: dict[str, Any] = {
+            "messages": [ModelRequest.user_text_prompt(prompt.text)],
+            "model_settings": self._parameters(prompt, seconds),
+            "model_request_parameters": parameters,
+            "instrument": False,
+        }
+        if hear is None:
+            return await model_request(model, **asked)
+        async with model_request_stream(model, **asked) as stream:
+            return await pieces.told(stream, hear, self.spec)
 
     def _parameters(self, prompt: Prompt, seconds: float) -> Any:
         given = self._settings

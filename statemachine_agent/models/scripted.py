@@ -5,7 +5,9 @@ The number of the step picks the decision, so a new process goes on where the la
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -17,9 +19,13 @@ from statemachine_agent.definition import node
 from statemachine_agent.definition.faults import FaultyDefinitionError, Report
 from statemachine_agent.definition.node import Node, complaint
 from statemachine_agent.definition.source import read, read_text
+from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.decision import RawCall, RawReply
-from statemachine_agent.models.port import ModelUnavailableError, Prompt, Reply, Spent
+from statemachine_agent.models.port import Hear, ModelUnavailableError, Piece, Prompt, Reply, Spent
+
+_PACE = 0.02  # seconds between two pieces, where there is a clock: about as fast as a provider
+_PIECE = re.compile(r"\s*\S{1,12}\s*")  # a word, or a part of a long one
 
 
 class Tokens(Node):
@@ -84,6 +90,8 @@ class ScriptedModel:
 
     steps: Sequence[ScriptedStep]
     spec: str = "scripted"
+    #: paces what is heard; None: it comes at once
+    environment: Environment | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, (str, Path)) or not all(isinstance(s, ScriptedStep) for s in self.steps):
@@ -98,7 +106,7 @@ class ScriptedModel:
         return cls([ScriptedStep.model_validate(dict(s)) for s in steps])
 
     @classmethod
-    def load(cls, path: Path) -> ScriptedModel:
+    def load(cls, path: Path, environment: Environment | None = None) -> ScriptedModel:
         """The script in a file; FaultyDefinitionError where it has faults."""
         source, faults = read_text(path)
         report = Report()
@@ -108,19 +116,40 @@ class ScriptedModel:
             script = node.validate(document, Script)
             report.add(document.faults)
             if script is not None and not report.errors:
-                return cls(script.steps, f"scripted:{path}")
+                return cls(script.steps, f"scripted:{path}", environment)
         raise FaultyDefinitionError(report)
 
     async def decide(self, prompt: Prompt) -> Reply:
         """The decision of this step."""
-        number = prompt.step - 1
-        if number >= len(self.steps):
-            return Reply(RawReply(stop_reason="end of script"), Spent(0, 0), self.spec)
-        step = self.steps[number]
-        failed = self._failures.get(number, 0)
-        if failed < step.fail:
-            self._failures[number] = failed + 1
+        reply = self._reply(prompt)
+        self._fail_if_due(prompt)
+        return reply
+
+    async def decide_aloud(self, prompt: Prompt, hear: Hear) -> Reply:
+        """The same, in pieces; where the script says that the provider fails, it breaks off half-way."""
+        reply = self._reply(prompt)
+        pieces = list(_pieces(reply.raw))
+        is_due = self._failures.get(prompt.step, 0) < self._failures_of(prompt)
+        for piece in pieces[: len(pieces) // 2] if is_due else pieces:
+            hear(piece)
+            if self.environment is not None:
+                await self.environment.sleep(_PACE)
+        self._fail_if_due(prompt)
+        return reply
+
+    def _failures_of(self, prompt: Prompt) -> int:
+        return self.steps[prompt.step - 1].fail if prompt.step <= len(self.steps) else 0
+
+    def _fail_if_due(self, prompt: Prompt) -> None:
+        failed = self._failures.get(prompt.step, 0)
+        if failed < self._failures_of(prompt):
+            self._failures[prompt.step] = failed + 1
             raise ModelUnavailableError("the script says that the provider fails here")
+
+    def _reply(self, prompt: Prompt) -> Reply:
+        if prompt.step > len(self.steps):
+            return Reply(RawReply(stop_reason="end of script"), Spent(0, 0), self.spec)
+        step = self.steps[prompt.step - 1]
         calls = [ScriptedCall.model_validate({"call": step.call, "with": step.given})] if step.call is not None else []
         raw = RawReply(
             tuple(
@@ -132,3 +161,12 @@ class ScriptedModel:
         )
         spent = Spent(step.tokens.input, step.tokens.output, Decimal(str(step.cost_usd)))
         return Reply(raw, spent, self.spec)
+
+
+def _pieces(raw: RawReply) -> Iterator[Piece]:
+    """A whole reply as it might have come."""
+    yield from (Piece("words", word) for word in _PIECE.findall(raw.text))
+    for number, call in enumerate(raw.calls):
+        yield Piece("call", call.name, number)
+        text = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, default=str)
+        yield from (Piece("arguments", part, number) for part in _PIECE.findall(text))

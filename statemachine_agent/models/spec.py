@@ -29,7 +29,7 @@ def model_of(
     if kind == "scripted" and rest:
         from statemachine_agent.models.scripted import ScriptedModel
 
-        return ScriptedModel.load(Path(rest))
+        return ScriptedModel.load(Path(rest), environment)
     if spec == "ask":
         from statemachine_agent.models.ask import AskModel
 

@@ -43,6 +43,9 @@ _log = logging.getLogger(__name__)
 #: seconds that a person's answer waits for a worker that holds the task
 _PATIENCE = 5.0
 
+#: events for those who asked for pieces only
+_PIECES = ("piece", "cut_off")
+
 ModelSource = Model | Callable[[str], Model]
 
 
@@ -67,6 +70,7 @@ class Runtime:
         self._model = model
         self._toolbox = Toolbox(reach or Reach(), self.environment, bindings)
         self._watchers: list[Callable[[Event], None]] = []
+        self._listeners: list[Callable[[Event], None]] = []
         self._roster = Roster(catalogue.people, catalogue.people_path)
         self._stop = Stop()
 
@@ -86,9 +90,16 @@ class Runtime:
 
     # ------------------------------------------------------------ watching
 
-    def watch(self, watcher: Callable[[Event], None]) -> None:
-        """Have `watcher` called with every event, as it happens; what it raises is logged, and changes nothing."""
+    def watch(self, watcher: Callable[[Event], None], *, pieces: bool = False) -> None:
+        """Have `watcher` called with every event, as it happens; what it raises is logged, and changes nothing.
+
+        With `pieces`, a model that can is asked to answer piece by piece, and the watcher is told the words and the calls that
+        are forming (`piece`), and that an attempt came to nothing (`cut_off`). They are for eyes only: what counts is
+        what was `decided`.
+        """
         self._watchers.append(watcher)
+        if pieces:
+            self._listeners.append(watcher)
 
     async def events(self) -> AsyncIterator[Event]:
         """Every event from now on."""
@@ -101,7 +112,7 @@ class Runtime:
             self._watchers.remove(queue.put_nowait)
 
     def _emit(self, event: Event) -> None:
-        for watcher in list(self._watchers):
+        for watcher in list(self._listeners if event.kind in _PIECES else self._watchers):
             try:
                 watcher(event)
             except Exception:  # noqa: BLE001  the work does not depend on who looks on
@@ -280,7 +291,7 @@ class Runtime:
     def _context(self, machine: CompiledMachine, lease: Lease | None = None) -> Context:
         return Context(
             machine, self._roster, self._roster.now(), self.environment, self._toolbox, self.store,
-            Stopwatch(self.environment), lease=lease, emit=self._emit,
+            Stopwatch(self.environment), lease=lease, emit=self._emit, heard=bool(self._listeners),
         )  # fmt: skip
 
     def _model_of(self, checkpoint: Checkpoint) -> Model | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from providers import streams
+from providers.streams import parsed
 
 READ = 123
 WRITTEN = 17
@@ -104,14 +107,6 @@ def google(model: str, says: Says) -> dict[str, Any]:
     return answer
 
 
-def parsed(arguments: Any) -> Any:
-    """Two of the three send arguments as JSON within JSON's own values."""
-    try:
-        return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        return arguments
-
-
 WIRES = {"openai": openai, "anthropic": anthropic, "google": google}
 
 
@@ -132,7 +127,7 @@ class Provider:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.plays: list[Says | Fails] = []
+        self.plays: list[Any] = []  # Says, Fails, or what is only streamed
         self.asked: list[Asked] = []
         self.stopping = threading.Event()
         provider = self
@@ -156,11 +151,16 @@ class Provider:
         return f"http://127.0.0.1:{self.server.server_port}" + ("/v1" if self.kind == "openai" else "")
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        """The next play."""
+        """The next play, in pieces where that is asked for."""
         body = json.loads(request.rfile.read(int(request.headers.get("content-length") or 0)) or b"null")
         self.asked.append(Asked(request.path, {k.lower(): v for k, v in request.headers.items()}, body))
         play = self.plays.pop(0) if len(self.plays) > 1 else self.plays[0]
         request.close_connection = True
+        if not isinstance(play, Fails) and streams.is_asked_for(self.kind, body, request.path):
+            streaming = streams.Streams(play) if isinstance(play, Says) else play
+            with suppress(BrokenPipeError, ConnectionResetError):  # whoever asked went away
+                streams.send(request, self.kind, self.model(body, request.path), streaming, self.stopping)
+            return None
         if isinstance(play, Says):
             return self.send(request, 200, {}, json.dumps(WIRES[self.kind](self.model(body, request.path), play)))
         match play.connection:
