@@ -138,7 +138,7 @@ class Evidence:
 
     name: str  #: `ev-3`
     tool: str
-    purpose: str  #: step, call, reconcile, precondition
+    purpose: str  #: step, call, reconcile, precondition, signal, answer
     call_id: str
     request_id: str
     attempt: int

@@ -13,12 +13,12 @@ from typing import Any
 from statemachine_agent.chart.chart import Chart
 from statemachine_agent.chart.configuration import Leaves, Tree
 from statemachine_agent.chart.transitions import transitions_of
-from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.catalogue import Catalogue, held_machines
 from statemachine_agent.definition.document import Source
 from statemachine_agent.definition.faults import FaultyDefinitionError
 from statemachine_agent.definition.machine import ApprovalState, ChooseState, MachineDefinition, State
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.schema import has_numbers
+from statemachine_agent.definition.schema import Properties, has_numbers
 from statemachine_agent.guards.check import check_expressions
 from statemachine_agent.guards.evaluate import call_guards
 from statemachine_agent.guards.redacted import read_masks
@@ -35,6 +35,8 @@ class CompiledMachine:
     hash: str
     machine_source: Source
     tool_sources: Mapping[str, Source]
+    #: the machines that stand in it
+    held_sources: Mapping[str, Source]
     #: guards whose answer depends on what is proposed
     call_guards: frozenset[str]
     #: tools whose arguments or results hold a `number`
@@ -52,6 +54,18 @@ class CompiledMachine:
     def choosing(self, leaves: Leaves) -> list[str]:
         """The active states in which the model chooses."""
         return [s for s in leaves if isinstance(self.definition.all_states.get(s), ChooseState)]
+
+    def finishing(self, leaves: Leaves) -> str | None:
+        """The active state that offers `finish`; none within a region does."""
+        definition = self.definition
+        return next((s for s in self.choosing(leaves) if "finish" in definition.all_states[s].choose), None)  # type: ignore[union-attr]
+
+    def output(self, leaves: Leaves) -> Properties:
+        """What `finish` gives here: of the machine, or of the one that stands in a state of it; empty where it is a text."""
+        state = self.finishing(leaves)
+        scope = self.definition.scope(state) if state is not None else None
+        definition: MachineDefinition = self.definition.inlined[scope].of if scope is not None else self.definition
+        return definition.output
 
     def approvals_of(self, tool: str) -> list[ApprovalState]:
         """The states that ask people about `tool`."""
@@ -80,6 +94,7 @@ def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
         hash=digest,
         machine_source=file.document.source,
         tool_sources={tool: catalogue.tools[tool].document.source for tool in used},
+        held_sources={held: catalogue.machines[held].document.source for held in sorted(held_machines(definition))},
         call_guards=call_guards(definition),
         with_numbers=frozenset(
             tool
@@ -96,24 +111,37 @@ def checked_catalogue(catalogue: Catalogue) -> Catalogue:
     return catalogue
 
 
+#: the name of a file, and what it holds
+_Text = tuple[str, str]
+
+
 @lru_cache(maxsize=256)
-def _from_texts(machine: tuple[str, str], tools: tuple[tuple[str, str], ...]) -> CompiledMachine:
-    catalogue = Catalogue.build([Source(*machine)], [Source(*t) for t in tools])
+def _from_texts(machines: tuple[_Text, ...], tools: tuple[_Text, ...]) -> CompiledMachine:
+    catalogue = Catalogue.build([Source(*m) for m in machines], [Source(*t) for t in tools])
     names = list(catalogue.machines)
-    if len(names) != 1:
+    if len(names) != len(machines):
         raise FaultyDefinitionError(catalogue.report)
     return compile_machine(checked_catalogue(catalogue), names[0])
 
 
 def compile_texts(texts: Mapping[str, Any]) -> CompiledMachine:
     """A machine from the texts that a task pinned (see `texts_of`), kept by their content."""
-    tools = tuple((t["name"], t["text"]) for t in texts["tools"].values())
-    return _from_texts((texts["machine"]["name"], texts["machine"]["text"]), tools)
+    machines, tools = (
+        tuple((t["name"], t["text"]) for t in found)
+        for found in ((texts["machine"], *texts.get("machines", {}).values()), texts["tools"].values())
+    )
+    return _from_texts(machines, tools)
 
 
 def texts_of(machine: CompiledMachine) -> dict[str, Any]:
     """The texts that a task pins."""
+    held = {name: _text(source) for name, source in machine.held_sources.items()}
     return {
-        "machine": {"name": machine.machine_source.name, "text": machine.machine_source.text},
-        "tools": {tool: {"name": s.name, "text": s.text} for tool, s in machine.tool_sources.items()},
+        "machine": _text(machine.machine_source),
+        "tools": {tool: _text(source) for tool, source in machine.tool_sources.items()},
+        **({"machines": held} if held else {}),
     }
+
+
+def _text(source: Source) -> dict[str, str]:
+    return {"name": source.name, "text": source.text}

@@ -37,7 +37,8 @@ class Tree:
         first = {WORKING: machine.initial}
         for name, held in nesting.children.items():
             if name:
-                children[name] = held if name in parallel else (*held, done_of(name))
+                ending = () if name in parallel or not nesting.can_be_done(name) else (done_of(name),)
+                children[name] = (*held, *ending)
                 if name not in parallel:
                     first[name] = nesting.states[name].initial
         return cls(children, parallel, first)

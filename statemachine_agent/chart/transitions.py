@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from statemachine_agent.definition.assembly import writes
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.machine import (
     ApprovalState,
@@ -22,7 +23,9 @@ from statemachine_agent.definition.machine import (
     ReconcileState,
     RouteState,
     State,
+    SubMachineState,
     WaitState,
+    named_in,
 )
 from statemachine_agent.definition.names import CONTROLS, SETTLED
 from statemachine_agent.definition.nesting import DONE, done_of
@@ -80,18 +83,36 @@ class Transition:
 
 def transitions_of(catalogue: Catalogue, machine: MachineDefinition) -> tuple[Transition, ...]:
     """All transitions of `machine`, numbered, in the order of the file; universal exits of the parent come last."""
-    success = (*machine.success, *([SETTLED] if _writes(catalogue, machine) else []))
+    goals = _goals(catalogue, machine)
     found: list[Transition] = []
     for name, state in machine.all_states.items():
         for one in _state(catalogue, name, state):
-            found += _through_success(success, _led(machine, one))
+            led = _led(machine, one)
+            found += _through_success(goals.get(led.target or ""), led)
     found += [Transition(0, WORKING, event, target, implied=True) for event, target in EXITS.items()]
     return tuple(replace(one, index=index) for index, one in enumerate(found))
 
 
-def _writes(catalogue: Catalogue, machine: MachineDefinition) -> bool:
-    called = [catalogue.tool(state.call) for state in machine.all_states.values() if isinstance(state, CallState)]
-    return any(tool is not None and not tool.is_read for tool in called)
+@dataclass(frozen=True)
+class _Goal:
+    """What must hold on the way to success, of the machine or of one that stands in it, and where it leads otherwise."""
+
+    success: tuple[str, ...]
+    otherwise: str
+
+
+def _goals(catalogue: Catalogue, machine: MachineDefinition) -> dict[str, _Goal]:
+    """By the target that stands for success."""
+
+    def success(of: MachineDefinition, names: Iterable[str]) -> tuple[str, ...]:
+        return (*names, *([SETTLED] if writes(catalogue, of) else []))
+
+    found = {"SUCCEEDED": _Goal(success(machine, machine.success), "FAILED")}
+    for name, held in machine.inlined.items():
+        if "SUCCEEDED" in held.ends:
+            names = (named_in(name.lower(), guard) for guard in held.of.success)
+            found[held.ends["SUCCEEDED"]] = _Goal(success(held.of, names), held.ends.get("FAILED", "FAILED"))
+    return {target: goal for target, goal in found.items() if goal.success}
 
 
 #: the implicit parent of all working states
@@ -114,6 +135,8 @@ def _state(catalogue: Catalogue, name: str, state: State) -> Iterator[Transition
             yield from _outcomes(name, name, state.then)
         case CompoundState():
             yield from _outcomes(name, name, state.then)
+        case SubMachineState():
+            raise AssertionError(f"`{name}` names a machine that was not put there")
     if isinstance(state, ApprovalState):  # what the policy denies is no question to anybody
         yield Transition(0, name, "exit.denied", ACTIVE_EXITS["exit.denied"], implied=True)
     elif not isinstance(state, (WaitState, CompoundState)):
@@ -179,15 +202,15 @@ def _rows(source: str, event: str, rows: Iterable[Row]) -> Iterator[Transition]:
         )
 
 
-def _through_success(success: tuple[str, ...], one: Transition) -> Iterator[Transition]:
+def _through_success(goal: _Goal | None, one: Transition) -> Iterator[Transition]:
     """SUCCEEDED only while `success` holds; otherwise the way ends as not verified, or `finish` is refused."""
-    if one.target != "SUCCEEDED" or not success:
+    if goal is None:
         yield one
         return
-    yield replace(one, success=success)
+    yield replace(one, success=goal.success)
     if one.event == "call.finish":
-        names = ", ".join(success)
+        names = ", ".join(goal.success)
         text = f"completion rejected: not all of {names} hold on the recorded evidence"
         yield replace(one, target=None, refuse=text, reason=None, confirms=None, implied=True)
     else:
-        yield replace(one, target="FAILED", reason="not_verified", implied=True)
+        yield replace(one, target=goal.otherwise, reason="not_verified", implied=True)

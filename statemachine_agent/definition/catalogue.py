@@ -52,8 +52,12 @@ class Catalogue:
     report: Report = field(default_factory=Report)
     #: names that `${…}` may use; None where the settings are not known, and nothing is checked
     variables: frozenset[str] | None = None
+    #: names that `oauth2` may use, with the same None
+    token_sources: frozenset[str] | None = None
     #: tools whose files have faults of form: they exist, and nothing can be said about them
     doubtful: set[str] = field(default_factory=set)
+    #: machines with faults, which no other can hold
+    faulty: set[str] = field(default_factory=set)
     #: the files that define (`machine` or `tool`, name), also those that could not be read
     _files: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     people_file: str | None = None
@@ -69,6 +73,7 @@ class Catalogue:
         tools: Iterable[Path],
         people: Path | None = None,
         variables: frozenset[str] | None = None,
+        token_sources: frozenset[str] | None = None,
     ) -> Catalogue:
         """Read files and folders (a folder stands for its `*.yaml` files)."""
         sources: list[list[Source]] = [[], []]
@@ -84,7 +89,7 @@ class Catalogue:
             who, problems = read_text(people)
             faults += problems
             who = None if problems else who
-        catalogue = cls.build(sources[0], sources[1], who, variables)
+        catalogue = cls.build(sources[0], sources[1], who, variables, token_sources)
         catalogue.people_path = people
         catalogue.people_file = str(people) if people is not None else None
         catalogue.report.add(faults)
@@ -97,9 +102,10 @@ class Catalogue:
         tools: Iterable[Source],
         people: Source | People | None = None,
         variables: frozenset[str] | None = None,
+        token_sources: frozenset[str] | None = None,
     ) -> Catalogue:
         """The same from texts."""
-        catalogue = cls(variables=variables)
+        catalogue = cls(variables=variables, token_sources=token_sources)
         if isinstance(people, People):
             catalogue.people = people
         elif people is not None:
@@ -157,6 +163,10 @@ class Catalogue:
         """True where there is a manifest of `name`, even one with faults."""
         return name in self.tools or name in self.doubtful
 
+    def knows_machine(self, name: str) -> bool:
+        """True where some file defines the machine `name`, even one that cannot be read."""
+        return ("machine", name) in self._files
+
     def tool(self, name: str) -> ToolManifest | None:
         """The manifest of `name`; None where there is none, or one of which not all could be read."""
         found = self.tools.get(name)
@@ -170,6 +180,8 @@ class Catalogue:
         if name in self.machines:
             for tool in self.used_tools(self.machines[name].definition):
                 files |= self._files.get(("tool", tool), set())
+            for held in held_machines(self.machines[name].definition):
+                files |= self._files.get(("machine", held), set())
         if self.people_file is not None:
             files.add(self.people_file)
         report = Report()
@@ -196,13 +208,15 @@ class Catalogue:
         return names
 
     def definition_hash(self, name: str) -> str:
-        """The hash that a task pins: the machine's text and the texts of all tools it uses."""
+        """The hash that a task pins: the machine's text, those of machines in it, and the texts of all tools it uses."""
         machine = self.machines[name]
-        used = self.used_tools(machine.definition)
+        used, held = self.used_tools(machine.definition), held_machines(machine.definition)
+        machines = {name: self.machines[name].document.source.hash for name in sorted(held)}
         return digest(
             {
                 "machine": machine.document.source.hash,
                 "tools": {tool: self.tools[tool].document.source.hash for tool in sorted(used) if tool in self.tools},
+                **({"machines": machines} if machines else {}),
             }
         )
 
@@ -221,6 +235,11 @@ def named_tools(machine: MachineDefinition) -> Mapping[str, None]:
             case _:
                 pass
     return names
+
+
+def held_machines(machine: MachineDefinition) -> set[str]:
+    """The machines that stand in this one, also those within others."""
+    return {state.of.machine for state in machine.inlined.values()}
 
 
 _NOT_THERE = "make it, or name another file or folder in the settings"

@@ -91,7 +91,7 @@ def _reached(document: Document, machine: MachineDefinition, graph: dict[str, se
     faults = []
     reached = _reach(graph, machine.nesting.entered(machine.initial))
     for name in graph:
-        if name not in reached:
+        if name not in reached and machine.scope(name) is None:  # what another machine holds was checked with it
             message = f"nothing leads to `{name}`"
             path = machine.nesting.paths[name]
             faults.append(document.fault(path, message, "lead to it, or remove it", key=True))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemachine_agent.definition import references
+from statemachine_agent.definition import inlining, references
 from statemachine_agent.definition.check_given import check_given
 from statemachine_agent.definition.check_graph import circles
 from statemachine_agent.definition.check_rows import ANY, TARGETS, RowCheck
@@ -19,10 +19,12 @@ from statemachine_agent.definition.machine import (
     Choice,
     ChooseState,
     CompoundState,
+    Inlined,
     MachineDefinition,
     ReconcileState,
     RouteState,
     State,
+    SubMachineState,
     WaitState,
 )
 from statemachine_agent.definition.manifest import ToolManifest
@@ -50,9 +52,9 @@ _LEADS = {
 }
 
 
-def signalled(machine: MachineDefinition) -> Properties:
-    """What the signals of a machine give as evidence; all of it came from outside."""
-    return {n: Property(type="object", properties=p, untrusted=True) for n, p in machine.signals.items()}
+def from_outside(machine: MachineDefinition) -> Properties:
+    """What signals and answers of models give as evidence; nobody vouches for any of it."""
+    return {n: Property(type="object", properties=p, untrusted=True) for n, p in machine.outside.items()}
 
 
 def check_machine(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
@@ -113,7 +115,7 @@ class _Machine(RowCheck):
         if self.document.incomplete(("states",)) or self.document.incomplete(("success",)):
             return
         for name in self.machine.guards:
-            if name not in self.used_guards:
+            if name not in self.used_guards and name not in self.machine.guard_scopes:
                 message = f"no row uses the guard `{name}`"
                 self.fault(("guards", name), message, "use it, or remove it", key=True, level=Level.WARNING)
 
@@ -124,7 +126,8 @@ class _Machine(RowCheck):
             case ChooseState():
                 self._choose(path, state)
             case RouteState():
-                self.rows((*path, "route"), state.route, kinds=TARGETS, total=True, ruling=True)
+                here = path if name in self.branches else (*path, "route")
+                self.rows(here, state.route, kinds=TARGETS, total=True, ruling=True)
             case CallState():
                 self._call(path, state)
             case ReconcileState():
@@ -133,6 +136,11 @@ class _Machine(RowCheck):
                 self._approval(path, state)
             case WaitState():
                 self._wait(path, state)
+            case SubMachineState():
+                for outcome, rows in state.then.items():
+                    self.rows((*path, "then", outcome), rows, kinds=TARGETS, total=True)
+            case Inlined():
+                self._inlined(path, name, state)
             case CompoundState() if not self.machine.nesting.is_region(name):
                 self.outcomes((*path, "then"), state.then, (DONE,), "a state of states is `done`")
             case CompoundState():
@@ -189,7 +197,8 @@ class _Machine(RowCheck):
         ends, where = leads
         for row in choice.rows:
             known = row.goto in self.machine.all_states or row.goto in ENDS
-            if known and row.goto not in ends and not (control == "ask_user" and row.goto in asking):
+            end = self.branches.get(row.goto or "", row.goto)
+            if known and end not in ends and not (control == "ask_user" and row.goto in asking):
                 self.fault(path, f"`{control}` goes to {where} only", f"write {where}", key=True)
 
     def _call(self, path: Path_, state: CallState) -> None:
@@ -300,6 +309,18 @@ class _Machine(RowCheck):
                     here, f"no state waits for `{name}`", "wait for it, or remove it", key=True, level=Level.WARNING
                 )
 
+    def _inlined(self, path: Path_, name: str, state: Inlined) -> None:
+        """What this machine says of another that stands in it; that one's own rows were checked where it is defined."""
+        if self.machine.scope(name) is not None:
+            return
+        held: MachineDefinition = state.of
+        self.faults += check_given(
+            self.document, (*path, "with"), state.given, held.input, self._known, inlining.ROOTS
+        )  # fmt: skip
+        if state.answer is not None and self.catalogue.knows_tool(held.machine):
+            message = f"`{held.machine}` is a tool too, and `evidence.{held.machine}` could be either"
+            self.fault((*path, "machine"), message, "choose another name for one of them")
+
     # ------------------------------------------------------------ what references may name
 
     @cached_property
@@ -315,7 +336,7 @@ class _Machine(RowCheck):
             "actor": ACTOR,
             "evidence": {
                 **{n: Property(type="object", properties=t.returns) if t else ANYTHING for n, t in tools.items()},
-                **signalled(self.machine),
+                **from_outside(self.machine),
             },
             "effects": {
                 n: Property(type="object", properties=EFFECT) for n, t in tools.items() if t is None or not t.is_read

@@ -6,7 +6,7 @@ of them could have an effect open. It must not know tools beyond read and write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from statemachine_agent.definition.check_graph import rows_of
@@ -18,12 +18,14 @@ from statemachine_agent.definition.machine import (
     CallState,
     ChooseState,
     CompoundState,
+    Inlined,
     ReconcileState,
     State,
     WaitState,
 )
 from statemachine_agent.definition.names import CONTROLS, ENDS
 from statemachine_agent.definition.nesting import DONE
+from statemachine_agent.definition.rows import Row
 from statemachine_agent.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class _Nesting(RowCheck):
         for name, state in self.machine.all_states.items():
             path = self.nesting.paths[name]
             self._targets(name, path, state)
-            if isinstance(state, CompoundState):
+            if isinstance(state, CompoundState) and not isinstance(state, Inlined):
                 self._compound(name, path, state)
             if isinstance(state, CompoundState) and state.parallel:
                 self._regions(name, path)
@@ -123,10 +125,14 @@ class _Nesting(RowCheck):
         for name in self.nesting.within(region):
             state = self.nesting.states[name]
             for control in CONTROLS if isinstance(state, ChooseState) else ():
-                if control in state.choose:
+                if control in state.choose and self._ends_all(name, state.choose[control].rows):
                     here: Path_ = (*self.nesting.paths[name], "choose", control)
                     message = f"`{control}` is not offered within a region: it would end the others too"
                     self.fault(here, message, "remove it; let the region be `done`, and decide behind it", key=True)
+
+    def _ends_all(self, name: str, rows: Iterable[Row]) -> bool:
+        """Giving up within another machine ends that machine only."""
+        return self.machine.scope(name) is None or not all(row.goto in self.branches for row in rows if row.goto)
 
     def _leaving(self, holder: str, region: str) -> None:
         """A region leaves the others only where none of them could have an effect open."""

@@ -34,6 +34,8 @@ class RowCheck:
         self.machine: MachineDefinition = file.definition
         self.faults: list[Fault] = []
         self.used_guards: set[str] = set(self.machine.success)
+        #: what stands here for the ends of machines in this one, and the end that each stands for
+        self.branches = {branch: end for held in self.machine.inlined.values() for end, branch in held.ends.items()}
         self._proposable = {
             tool
             for state in self.machine.all_states.values()
@@ -54,9 +56,16 @@ class RowCheck:
         if name in RULING_GUARDS:
             if not ruling:
                 self.fault(path, f"`{name}` is read in a `route` only", "branch on it in a `route` after the proposal")
-        elif name not in self.machine.guards and not self._lost(("guards",), name):
-            known = [*self.machine.guards, *(RULING_GUARDS if ruling else ())]
+        elif not self._is_guard(path, name) and not self._lost(("guards",), name):
+            own = [n for n in self.machine.guards if n not in self.machine.guard_scopes]
+            known = [*own, *(RULING_GUARDS if ruling else ())]
             self.fault(path, f"there is no guard `{name}`", did_you_mean(name, known))
+
+    def _is_guard(self, path: Path_, name: str) -> bool:
+        """True where there is such a guard; those that came with another machine are read in it only."""
+        if name not in self.machine.guards:
+            return False
+        return name not in self.machine.guard_scopes or self.document.at(path) is None
 
     def tool(self, path: Path_, name: str, *, key: bool = False) -> ToolManifest | None:
         """The manifest of `name`; None where there is none, or where nothing can be said about it."""
@@ -108,7 +117,7 @@ class RowCheck:
             self.fault((*path, kind), f"`{kind}` has no meaning here", f"write {allowed}", key=True)
         if row.goto:
             self.target((*path, "goto"), row.goto)
-            if row.reason and row.goto not in ENDS:
+            if row.reason and row.goto not in (*ENDS, *self.branches):
                 message = f"`{row.goto}` is no end, and only ends have a reason"
                 self.fault((*path, "reason"), message, "remove it", key=True)
         if row.confirms:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from statemachine_agent.definition.assembly import in_circles, in_order, put_together
 from statemachine_agent.definition.check_graph import check_graph
 from statemachine_agent.definition.check_machine import check_machine
 from statemachine_agent.definition.check_nesting import check_nesting
 from statemachine_agent.definition.check_properties import check_properties
 from statemachine_agent.definition.check_tool import check_tool
+from statemachine_agent.definition.faults import Level
 
 if TYPE_CHECKING:
     from statemachine_agent.definition.catalogue import Catalogue
@@ -23,9 +25,15 @@ def crosscheck(catalogue: Catalogue) -> list[Fault]:
     faults: list[Fault] = []
     for tool in catalogue.tools.values():
         faults += check_tool(catalogue, tool)
-    for machine in catalogue.machines.values():
-        faults += check_machine(catalogue, machine)
-        faults += check_nesting(catalogue, machine)
-        faults += check_graph(catalogue, machine)
-        faults += check_properties(catalogue, machine)
+    order, rings = in_order(catalogue), in_circles(catalogue)
+    for name in order:
+        found = put_together(catalogue, name, rings)
+        machine = catalogue.machines[name]
+        found += check_machine(catalogue, machine)
+        found += check_nesting(catalogue, machine)
+        found += check_graph(catalogue, machine)
+        found += check_properties(catalogue, machine)
+        if machine.document.faults or any(fault.level is Level.ERROR for fault in found):
+            catalogue.faulty.add(name)
+        faults += found
     return faults

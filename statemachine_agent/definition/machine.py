@@ -11,9 +11,18 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictInt, Tag, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
-from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.names import AT_VERSION_PATTERN, CONTROLS
 from statemachine_agent.definition.nesting import Nesting
 from statemachine_agent.definition.node import (
     Cel,
@@ -31,7 +40,7 @@ from statemachine_agent.definition.node import (
 )
 from statemachine_agent.definition.properties import PromiseNode
 from statemachine_agent.definition.rows import Row, Rows, Targets, WrittenRows
-from statemachine_agent.definition.schema import Name, Properties
+from statemachine_agent.definition.schema import Name, Properties, Property
 from statemachine_agent.text import nearest, shorten
 
 #: a value of `with`: a reference (`input.isbn`), a literal, or `{text: …}` for a literal that looks like one
@@ -253,7 +262,6 @@ class WaitState(Node):
 
 
 VERBS = ("choose", "route", "call", "reconcile", "approval", "wait", "machine", "states")
-_LATER = ("machine",)
 
 
 def _state(value: Any) -> Any:
@@ -266,8 +274,6 @@ def _state(value: Any) -> Any:
     if len(verbs) > 1:
         has = " and ".join(f"`{v}`" for v in verbs)
         raise complaint(f"a state has exactly one of {_words(VERBS)}; this has {has}", "make two states of it")
-    if verbs[0] in _LATER:
-        raise complaint(f"a state with `{verbs[0]}` is not built yet", "write its states beside the others")
     return value
 
 
@@ -295,7 +301,59 @@ class CompoundState(Node):
     then: Annotated[Mapping[Literal["done"], Targets], NOT_A_TARGET] = Field(default_factory=dict)
 
 
-State = ChooseState | RouteState | CallState | ReconcileState | ApprovalState | WaitState | CompoundState
+MachineAtVersion = Annotated[str, StringConstraints(strict=True, pattern=AT_VERSION_PATTERN)]
+End = Literal[
+    "SUCCEEDED", "NEEDS_INPUT", "DENIED", "BUDGET_EXHAUSTED", "NO_PROGRESS", "FAILED", "CANCELLED"
+]  # fmt: skip
+
+
+class SubMachineState(Node):
+    """Another machine in the place of a state; the catalogue puts its states here (see `inlining`)."""
+
+    kind: ClassVar[str] = "machine"
+    #: its name and version, as in `identity_check@1`
+    machine: MachineAtVersion
+    #: its input, one by one
+    given: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
+    #: where to, by the end that it comes to
+    then: Annotated[Mapping[End, Targets], NOT_A_TARGET]
+
+    @property
+    def name(self) -> str:
+        """The machine's name."""
+        return self.machine.partition("@")[0]
+
+    @property
+    def version(self) -> int:
+        """The version that is meant."""
+        return int(self.machine.partition("@")[2])
+
+
+class Inlined(CompoundState):
+    """Another machine as it stands in this one: its states under names of their own, its ends as branches.
+
+    It is made, never read from a file.
+    """
+
+    #: the machine, complete with those that it holds itself
+    of: Any
+    #: what fills its input, as references into the task's own data
+    given: Mapping[str, Given]
+    #: for each end that it can come to, the `route` that says what follows
+    ends: Mapping[str, str]
+
+    @property
+    def answer(self) -> Properties | None:
+        """What its `finish` gives as evidence under its name; None where it offers none."""
+        definition: MachineDefinition = self.of
+        states = definition.all_states.values()
+        finishes = any(isinstance(state, ChooseState) and "finish" in state.choose for state in states)
+        return (definition.output or {"answer": Property(type="string")}) if finishes else None
+
+
+State = (
+    ChooseState | RouteState | CallState | ReconcileState | ApprovalState | WaitState | SubMachineState | CompoundState
+)
 
 StateNode = Annotated[
     Annotated[ChooseState, Tag("choose state")]
@@ -304,6 +362,7 @@ StateNode = Annotated[
     | Annotated[ReconcileState, Tag("reconcile state")]
     | Annotated[ApprovalState, Tag("approval state")]
     | Annotated[WaitState, Tag("wait state")]
+    | Annotated[SubMachineState, Tag("machine state")]
     | Annotated[CompoundState, Tag("states state")],
     Discriminator(_verb),
     BeforeValidator(_state),
@@ -366,6 +425,36 @@ class MachineDefinition(Node):
     def all_states(self) -> Mapping[str, State]:
         """Every state by its name, also those that lie in others; what holds stands before what it holds."""
         return self.nesting.states
+
+    @cached_property
+    def inlined(self) -> Mapping[str, Inlined]:
+        """The states in whose place another machine stands."""
+        return {name: state for name, state in self.all_states.items() if isinstance(state, Inlined)}
+
+    def scope(self, state: str) -> str | None:
+        """The innermost state in `inlined` that holds `state`."""
+        return (
+            next((name for name in self.nesting.above(state) if name in self.inlined), None) if self.inlined else None
+        )
+
+    @cached_property
+    def guard_scopes(self) -> Mapping[str, str]:
+        """For each guard that came with another machine, the state in whose place that stands."""
+        found: dict[str, str] = {}
+        for name, state in self.inlined.items():  # an inner one comes after the one that holds it
+            found |= {named_in(name.lower(), guard): name for guard in state.of.guards}
+        return found
+
+    @cached_property
+    def outside(self) -> Mapping[str, Properties]:
+        """What becomes evidence besides results of tools, by its name: signals, and answers of other machines."""
+        answers = {s.of.machine: s.answer for s in self.inlined.values() if s.answer is not None}
+        return {**self.signals, **answers}
+
+
+def named_in(holder: str, name: str) -> str:
+    """What a state or guard of another machine is called in the machine that holds it."""
+    return f"{holder}__{name}"
 
 
 CompoundState.model_rebuild()

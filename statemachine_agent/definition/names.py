@@ -12,6 +12,8 @@ UPPER = re.compile(r"[A-Z][A-Z0-9_]{0,62}")
 
 LOWER_PATTERN = rf"^{LOWER.pattern}$"
 UPPER_PATTERN = rf"^{UPPER.pattern}$"
+#: another machine, and its version
+AT_VERSION_PATTERN = rf"^{LOWER.pattern}@[1-9][0-9]{{0,8}}$"
 TARGET_PATTERN = rf"^(done|{UPPER.pattern})$"
 
 #: the built-in ends; each is entered with a reason code

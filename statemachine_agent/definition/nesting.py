@@ -51,7 +51,8 @@ class Nesting:
             if parent:
                 parents[name] = parent
             held = [*getattr(state, "states", {}).items()]
-            waiting += [(n, (*path, "states", n), s, name) for n, s in held[::-1]]
+            written = {branch: ("then", end) for end, branch in getattr(state, "ends", {}).items()}
+            waiting += [(n, (*path, *written.get(n, ("states", n))), s, name) for n, s in held[::-1]]
         return cls(states, parents, paths, tuple(twice))
 
     @cached_property
@@ -73,6 +74,10 @@ class Nesting:
     def is_parallel(self, name: str) -> bool:
         """True where what `name` holds goes on side by side."""
         return bool(getattr(self.states.get(name), "parallel", False))
+
+    def can_be_done(self, name: str) -> bool:
+        """True for a state of states that ends by being done; another machine ends by one of its ends."""
+        return holds(self.states[name]) and not hasattr(self.states[name], "ends")
 
     def is_region(self, name: str) -> bool:
         """True where `name` goes on beside others."""

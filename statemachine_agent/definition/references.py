@@ -6,8 +6,9 @@ where the data comes from.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,16 +67,34 @@ def resolve(value: Given, roots: frozenset[str], data: Mapping[str, object]) -> 
         return parsed.value
     if parsed.root not in data:
         raise UnresolvedError(f"`{parsed.text}` is not there", hint=f"there is no `{parsed.root}`")
-    found: Any = data[parsed.root]
-    for step in parsed.steps:
+    return _followed(data[parsed.root], parsed, parsed.steps)
+
+
+def within(value: object, reference: Reference) -> object:
+    """What `reference` leads to where `value` stands for its first name; UnresolvedError where it leads nowhere."""
+    return _followed(value, reference, reference.steps[1:])
+
+
+def _followed(value: object, reference: Reference, steps: Iterable[str | int]) -> object:
+    found: Any = value
+    for step in steps:
         if not (step in found if isinstance(found, Mapping) else _is_position(found, step)):
-            raise UnresolvedError(f"`{parsed.text}` is not there", hint=f"`{step}` was not found")
+            raise UnresolvedError(f"`{reference.text}` is not there", hint=f"`{step}` was not found")
         found = found[step]
     return found
 
 
 def _is_position(found: object, step: str | int) -> bool:
     return isinstance(found, (list, tuple)) and isinstance(step, int) and step < len(found)
+
+
+def filled(given: Mapping[str, Given], roots: frozenset[str], data: Mapping[str, object]) -> dict[str, object]:
+    """The values of one `with` that are there."""
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        with contextlib.suppress(UnresolvedError):
+            found[name] = resolve(value, roots, data)
+    return found
 
 
 def fill(given: Mapping[str, Given], roots: frozenset[str], data: Mapping[str, object]) -> dict[str, object]:

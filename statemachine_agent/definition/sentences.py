@@ -10,12 +10,13 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from statemachine_agent.definition.names import LOWER_PATTERN, TARGET_PATTERN, UPPER_PATTERN
+from statemachine_agent.definition.names import AT_VERSION_PATTERN, LOWER_PATTERN, TARGET_PATTERN, UPPER_PATTERN
 from statemachine_agent.text import nearest, shorten
 
 #: what a pattern is called, and how such a text is written
 PATTERNS = {
     LOWER_PATTERN: ("a name", "a name begins with a-z and goes on with a-z, 0-9 and _, at most 63 characters"),
+    AT_VERSION_PATTERN: ("a machine and its version", "write `name@version`, as in `identity_check@1`"),
     TARGET_PATTERN: ("the name of a state", "a state begins with A-Z and goes on with A-Z, 0-9 and _"),
     UPPER_PATTERN: ("the name of a state", "a state begins with A-Z and goes on with A-Z, 0-9 and _"),
 }

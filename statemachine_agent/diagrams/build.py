@@ -16,6 +16,7 @@ from statemachine_agent.definition.machine import (
     CallState,
     ChooseState,
     CompoundState,
+    Inlined,
     ReconcileState,
     State,
     WaitState,
@@ -105,7 +106,7 @@ class _Builder:
         return Node(
             name=name,
             kind=state.kind,
-            word=words.KINDS[state.kind],
+            word=words.ENDING if self._is_branch(name) else words.KINDS[state.kind],
             facts=self._facts(state),
             brief=words.clean(state.brief or "") if isinstance(state, ChooseState) else "",
             tools=tools,
@@ -115,13 +116,22 @@ class _Builder:
             main=name in self.main.places,
         )
 
+    def _is_branch(self, name: str) -> bool:
+        """True for what stands for an end of a machine within this one."""
+        definition = self.machine.definition
+        scope = definition.scope(name)
+        return scope is not None and name in definition.inlined[scope].ends.values()
+
     def _holder(self, name: str, state: CompoundState) -> Holder:
         nesting, tree = self.machine.definition.nesting, self.machine.chart.tree
         kind = "parallel" if state.parallel else "region" if nesting.is_region(name) else "compound"
+        word = words.HOLDERS[kind]
+        if isinstance(state, Inlined):
+            kind, word = "machine", f"machine {state.of.machine} {state.of.version}"
         return Holder(
             name=name,
             kind=kind,
-            word=words.HOLDERS[kind],
+            word=word,
             first=tree.children[name] if state.parallel else (tree.first[name],),
             mark=self._mark(name),
             current=done_of(name) in self.trail.current,

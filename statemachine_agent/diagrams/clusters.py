@@ -60,7 +60,8 @@ def fill(
             if state.parallel:
                 cluster.node(begun(state.name), f"<{labels.of_bar('all begin')}>", **_BAR, **{"class": "begun"})
             fill(cluster, picture, put, inside, state.name)
-            _done(cluster, state, inside.get(state.name, []))
+            if state.can_be_done:
+                _done(cluster, state, inside.get(state.name, []))
             if state.parallel:
                 _together(cluster, picture, state)
 

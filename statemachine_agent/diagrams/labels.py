@@ -30,6 +30,7 @@ HOLDERS = {
     "compound": ("#f6f8fa", "#57606a", "rounded,filled"),
     "parallel": ("#f1f3f6", "#424a53", "rounded,filled"),
     "region": ("#ffffff", "#57606a", "rounded,filled,dashed"),
+    "machine": ("#f2f6fb", "#3d5a80", "rounded,filled"),
 }
 BAR = "#424a53"
 ENDS = {"SUCCEEDED": ("#dcf5e1", "#1a7f37"), "FAILED": ("#fbe3e4", "#b3202c")}

@@ -96,7 +96,7 @@ class Holder:
     """A state that holds others; that it is done is a place of its own, which its rows leave from."""
 
     name: str
-    #: `compound`, `parallel`, `region`
+    #: `compound`, `parallel`, `region`; `machine` where another machine stands in its place
     kind: str
     #: the kind for people: how what it holds goes on
     word: str
@@ -112,6 +112,11 @@ class Holder:
     def parallel(self) -> bool:
         """True where all that it holds goes on at once."""
         return self.kind == "parallel"
+
+    @property
+    def can_be_done(self) -> bool:
+        """True where its being done is a place; another machine comes to one of its ends."""
+        return self.kind != "machine"
 
 
 @dataclass(frozen=True)

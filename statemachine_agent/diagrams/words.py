@@ -28,6 +28,8 @@ KINDS = {
     "wait": "waits",
 }
 
+#: what stands for an end of another machine
+ENDING = "what follows"
 #: kinds of states that hold others, and how what they hold goes on
 HOLDERS = {"compound": "one at a time", "parallel": "side by side", "region": "region"}
 

@@ -14,7 +14,7 @@ from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.machine import ChooseState, MachineDefinition, WaitState
+from statemachine_agent.definition.machine import ChooseState, MachineDefinition, WaitState, named_in
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property
 from statemachine_agent.guards import cel, contexts, growth, syntax, types, words
@@ -46,11 +46,15 @@ def check_expressions(catalogue: Catalogue) -> list[Fault]:
 def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
     told = set()
     for name, call, _, faults in checked_guards(catalogue, file):
+        if name in file.definition.guard_scopes:
+            continue  # told where the machine is defined that it came with
         if faults and name not in told:  # in another place it would mostly be the same again
             told.add(name)
             yield from (_place_advice(catalogue, fault, name, call) for fault in faults)
     times = {
-        n: s.wait.until for n, s in file.definition.all_states.items() if isinstance(s, WaitState) and s.wait.until
+        n: s.wait.until
+        for n, s in file.definition.all_states.items()
+        if isinstance(s, WaitState) and s.wait.until and file.definition.scope(n) is None
     }
     environment = types.environment(contexts.machine_roots(catalogue, file.definition)) if times else None
     for name, text in times.items():
@@ -79,16 +83,17 @@ def checked_guards(catalogue: Catalogue, file: MachineFile) -> list[Found]:
 
 
 def _checked_guards(catalogue: Catalogue, file: MachineFile) -> Iterator[Found]:
-    environments: dict[str | None, Environment] = {}
+    environments: dict[tuple[str | None, str | None], Environment] = {}
     for name, places in guard_places(catalogue, file.definition).items():
-        text = file.definition.guards[name]
+        text, scope = file.definition.guards[name], file.definition.guard_scopes.get(name)
         for call in sorted(places, key=str):
-            if call not in environments:
-                environments[call] = types.environment(contexts.machine_roots(catalogue, file.definition, call))
+            where = call, scope
+            if where not in environments:
+                environments[where] = types.environment(contexts.machine_roots(catalogue, file.definition, *where))
             assert isinstance(text, str)  # noqa: S101  guard_places names CEL texts only
             path: Path_ = ("guards", name)
             found, faults = check_text(
-                file.document, path, text, environments[call], uncertain=bool(catalogue.doubtful)
+                file.document, path, text, environments[where], uncertain=bool(catalogue.doubtful)
             )
             yield name, call, found, faults
 
@@ -115,8 +120,11 @@ def guard_places(catalogue: Catalogue, machine: MachineDefinition) -> dict[str, 
     for row, call in _rows(catalogue, machine):
         used.setdefault(call, {}).update(dict.fromkeys((*(row.when or ()), *(row.unless or ()))))
     offers_finish = any(isinstance(s, ChooseState) and "finish" in s.choose for s in machine.all_states.values())
+    success = [*machine.success]
+    for held, state in machine.inlined.items():
+        success += [named_in(held.lower(), name) for name in state.of.success]
     for call in (None, "finish") if offers_finish else (None,):
-        used.setdefault(call, {}).update(dict.fromkeys(machine.success))
+        used.setdefault(call, {}).update(dict.fromkeys(success))
     places: dict[str, set[str | None]] = {}
     for call, names in used.items():
         for name in written_out(machine, names):

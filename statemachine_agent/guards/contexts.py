@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from statemachine_agent.definition.catalogue import Catalogue
-from statemachine_agent.definition.check_machine import ACTOR, ANYTHING, signalled
+from statemachine_agent.definition.check_machine import ACTOR, ANYTHING, from_outside
 from statemachine_agent.definition.check_tool import EFFECT
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
@@ -45,38 +45,42 @@ def _objects(properties: Properties) -> Property:
     return Property(type="array", items=_object(properties))
 
 
-def machine_roots(catalogue: Catalogue, machine: MachineDefinition, call: str | None = None) -> Roots:
-    """The roots of a guard of `machine`: with `call`, in a row of that tool (or control choice) of a `choose`."""
+def machine_roots(
+    catalogue: Catalogue, machine: MachineDefinition, call: str | None = None, scope: str | None = None
+) -> Roots:
+    """The roots of a guard of `machine`: with `call`, in a row of that tool (or control choice) of a `choose`.
+
+    With `scope`, a guard of the machine that stands in that state: its input and its states are what it knows of itself.
+    """
+    own = machine.inlined[scope].of if scope is not None else machine
     tools = {name: catalogue.tool(name) for name in catalogue.readable_tools(machine)}
     writes = [t for t in tools.values() if t is not None and not t.is_read]
     status = Property(enum=EFFECT_STATUSES)
     names = tuple(name for name, t in tools.items() if t is None or not t.is_read)
     tool = Property(enum=names) if names else _TEXT
     roots: dict[str, Properties | Property] = {
-        "input": machine.input,
+        "input": own.input,
         "actor": ACTOR,
         "evidence": {
             **{name: _object(t.returns) if t else ANYTHING for name, t in tools.items()},
-            **signalled(machine),
+            **from_outside(machine),
         },
         "asked": {name: _object(t.args) if t else ANYTHING for name, t in tools.items()},
         "results": {
             **{name: _results(t.args, t.returns) if t else ANYTHING for name, t in tools.items()},
-            **{name: _results({}, properties) for name, properties in machine.signals.items()},
+            **{name: _results({}, properties) for name, properties in machine.outside.items()},
         },
         "effects": _objects({"tool": tool, "key": _TEXT, "status": status}),
         "approval": {"id": _TEXT, "tool": _TEXT, "status": _TEXT, "expires_at": _TEXT},
         "usage": _USAGE,
-        "visits": dict.fromkeys(machine.all_states, _WHOLE),
+        "visits": dict.fromkeys((s for s in own.all_states if own.scope(s) is None), _WHOLE),
         "now": NOW,
     }
     if call is None or call in ASKING:
         whole = all(t is not None for t in tools.values())
         roots["proposal"] = {"tool": _TEXT, "args": _object(_merged(writes)) if whole else ANYTHING}
     if call in CONTROLS:
-        taken = (
-            {"answer": _object(machine.output)} if call == "finish" and machine.output else _CONTROL_ARGS.get(call, {})
-        )
+        taken = {"answer": _object(own.output)} if call == "finish" and own.output else _CONTROL_ARGS.get(call, {})
         roots["call"] = {"tool": _TEXT, "args": _object(taken)}
     elif call is not None:
         manifest = catalogue.tool(call)

@@ -9,7 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 
 from statemachine_agent.definition.conjunctions import written_out
-from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.definition.inlining import ROOTS
+from statemachine_agent.definition.machine import MachineDefinition, named_in
+from statemachine_agent.definition.references import filled
+from statemachine_agent.definition.schema import with_floats
 from statemachine_agent.errors import GuardError
 from statemachine_agent.guards import cel, syntax
 from statemachine_agent.text import shorten
@@ -27,6 +30,7 @@ class Answers:
         self._machine = machine
         self._data = data
         self._rulings = rulings or {}
+        self._scoped: dict[str, Data] = {}
         #: every guard asked, in the order of asking
         self.given: dict[str, bool] = {}
 
@@ -44,7 +48,32 @@ class Answers:
             raise GuardError(name, "there is no such guard")
         if isinstance(guard, tuple):
             return all(self(part) for part in guard)
-        return truth(name, guard, self._data)
+        return truth(name, guard, self._seen_by(name))
+
+    def _seen_by(self, guard: str) -> Data:
+        """The data as the machine sees it that the guard came with."""
+        scope = self._machine.guard_scopes.get(guard)
+        if scope is None:
+            return self._data
+        if scope not in self._scoped:
+            self._scoped[scope] = scoped(self._machine, scope, self._data)
+        return self._scoped[scope]
+
+
+def scoped(machine: MachineDefinition, scope: str | None, data: Data) -> Data:
+    """`data` as the machine in the state `scope` sees it: its own input, its own states; all else is the task's.
+
+    What fills an input and is not there (yet) is absent from it.
+    """
+    if scope is None:
+        return data
+    held = machine.inlined[scope]
+    visits: Mapping[str, int] = data["visits"]  # type: ignore[assignment]
+    return {
+        **data,
+        "input": with_floats(held.of.input, filled(held.given, ROOTS, data)),
+        "visits": {name: visits.get(named_in(scope, name), 0) for name in held.of.all_states},
+    }
 
 
 def truth(name: str, text: str, data: Data) -> bool:

@@ -19,7 +19,7 @@ from statemachine_agent.definition.machine import ApprovalState, RouteState, Wai
 from statemachine_agent.definition.names import ENDS
 from statemachine_agent.definition.nesting import done_of
 from statemachine_agent.errors import GuardError, IllegalTransitionError
-from statemachine_agent.guards.evaluate import value
+from statemachine_agent.guards.evaluate import scoped, value
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import Context
 from statemachine_agent.loop.view import answers, data_of, ruling_on_proposal
@@ -247,7 +247,9 @@ class Draft:
         self.set_head(visits={**self.head.visits, state: self.head.visits.get(state, 0) + 1})
         match definition:
             case RouteState():
-                return [(f"routed.{state}", self._denial() or reason)]
+                denied = self._denial()
+                self._left_machine(state, denied or reason)
+                return [(f"routed.{state}", denied or reason)]
             case ApprovalState():
                 denied, most = self._denial(), definition.approval.at_most
                 if denied is not None:
@@ -260,6 +262,15 @@ class Draft:
             case _:
                 pass
         return []
+
+    def _left_machine(self, branch: str, reason: str) -> None:
+        """Where `branch` is an end of a machine within this one, what was proposed in it waits no more."""
+        definition = self.context.machine.definition
+        scope, proposal = definition.scope(branch), self.head.proposal
+        if scope is None or proposal is None or branch not in definition.inlined[scope].ends.values():
+            return
+        if scope in definition.nesting.above(proposal["state"]):
+            self.drop_proposal(EffectStatus.ABANDONED, reason)
 
     def _done(self, state: str) -> list[_Followup]:
         """A holder of states came to its end; of regions, the last one that did lets the others' holder be done too."""
@@ -333,7 +344,9 @@ class Draft:
             lasts = wait.duration or wait.expires
             assert lasts is not None  # noqa: S101  a wait has one of the three
             return self._now + lasts
-        found = value(f"{state}.wait.until", wait.until, data_of(self.context, self.checkpoint))
+        machine = self.context.machine.definition
+        seen = scoped(machine, machine.scope(state), data_of(self.context, self.checkpoint))
+        found = value(f"{state}.wait.until", wait.until, seen)
         if not isinstance(found, datetime):
             raise GuardError(f"{state}.wait.until", f"gave {type(found).__name__}, not a time")
         return found.astimezone(UTC)

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from statemachine_agent.canonical import canonical, digest
+from statemachine_agent.definition.machine import Inlined
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.ids import new_id
 from statemachine_agent.loop.call import Call, Finding, named
 from statemachine_agent.loop.draft import Draft, effect_of
 from statemachine_agent.loop.phases import Attempts, CheckedCall, Outcome, Proposal, Record, expect
@@ -108,6 +110,9 @@ def _decision_row(proposal: Proposal, finding: Finding | None) -> DecisionRow:
 def _admitted(draft: Draft, outcome: Outcome) -> None:
     checked = outcome.authorised.checked
     match checked.decision:
+        case Finish(answer=answer) if (scope := _scope(checked)) is not None:
+            _answered(draft, scope, answer)
+            _accept(draft, checked.calls[0])
         case Finish(answer=text) | AskUser(question=text) | CannotContinue(reason=text):
             draft.set_head(output=one_line(text, 4000) if isinstance(text, str) else canonical(text).decode())
             _accept(draft, checked.calls[0])
@@ -116,6 +121,32 @@ def _admitted(draft: Draft, outcome: Outcome) -> None:
             _evidence_exit(draft)
         case _:
             _accepted(draft, checked, checked.calls[0])
+
+
+def _scope(checked: CheckedCall) -> Inlined | None:
+    """The machine within this one whose model decided."""
+    observation = checked.proposal.observation
+    definition = observation.context.machine.definition
+    scope = definition.scope(observation.state)
+    return definition.inlined[scope] if scope is not None else None
+
+
+def _answered(draft: Draft, held: Inlined, answer: object) -> None:
+    """The answer of a machine within this one is evidence under its name, and no more than a model's word."""
+    payload = answer if isinstance(answer, Mapping) else {"answer": answer}
+    draft.add_evidence(
+        tool=held.of.machine,
+        purpose="answer",
+        call_id="",
+        request_id=new_id(draft.context.environment),
+        attempt=1,
+        source="model",
+        at=draft.context.environment.now(),
+        trust="mixed",
+        payload=payload,
+        payload_hash=digest(payload),
+        asked={},
+    )
 
 
 def _accept(draft: Draft, call: Call) -> None:

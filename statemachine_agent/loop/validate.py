@@ -144,7 +144,7 @@ def _raised(observation: Observation, decision: RequestApproval) -> Call:
 
 def _finish(observation: Observation, answer: str | Mapping[str, Any]) -> Call:
     """The final answer: a text, or what the machine says that it gives."""
-    output = observation.context.machine.definition.output
+    output = observation.context.machine.output(observation.checkpoint.head.configuration)
     faults = [str(fault) for fault in faults_of(output, answer)] if output else []
     if not output and not isinstance(answer, str):
         faults = ["it is a text here"]

@@ -40,7 +40,7 @@ def data_of(
     asked: dict[str, Any] = {}
     results: dict[str, list[Any]] = {}
     for found in checkpoint.known if again else current(context, checkpoint):
-        payload, arguments = _typed(context, found.tool, found.payload, found.asked)
+        payload, arguments = _typed(context, checkpoint, found.tool, found.payload, found.asked)
         evidence[found.tool] = payload
         asked[found.tool] = arguments
         results.setdefault(found.tool, []).append({"asked": arguments, "result": payload, "at": time_text(found.at)})
@@ -63,19 +63,20 @@ def data_of(
         "now": context.environment.now(),
     }
     if call is not None:
-        roots["call"] = {**call, "args": _typed(context, call["tool"], {}, call["args"])[1]}
+        roots["call"] = {**call, "args": _typed(context, checkpoint, call["tool"], {}, call["args"])[1]}
     if head.proposal is not None and (call is None or call["tool"] in ASKING):
         tool = head.proposal["tool"]
-        roots["proposal"] = {"tool": tool, "args": _typed(context, tool, {}, head.proposal["args"])[1]}
+        roots["proposal"] = {"tool": tool, "args": _typed(context, checkpoint, tool, {}, head.proposal["args"])[1]}
     return roots
 
 
-def _typed(context: Context, tool: str, payload: Any, arguments: Any) -> tuple[Any, Any]:
+def _typed(context: Context, checkpoint: Checkpoint, tool: str, payload: Any, arguments: Any) -> tuple[Any, Any]:
     """A tool's result and arguments with floats where its manifest says `number`."""
-    if tool == "finish" and context.machine.definition.output:
-        return payload, {"answer": with_floats(context.machine.definition.output, arguments["answer"])}
-    if tool in context.machine.definition.signals:
-        return with_floats(context.machine.definition.signals[tool], payload), arguments
+    if tool == "finish":
+        output = context.machine.output(checkpoint.head.configuration)
+        return payload, {"answer": with_floats(output, arguments["answer"])} if output else arguments
+    if tool in context.machine.definition.outside:
+        return with_floats(context.machine.definition.outside[tool], payload), arguments
     if tool not in context.machine.with_numbers:
         return payload, arguments
     manifest = context.machine.tools[tool]
