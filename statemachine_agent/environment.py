@@ -102,6 +102,10 @@ class Environment:
         """Wait for work that another thread does."""
         return await asyncio.wrap_future(future)
 
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """The addresses that a name leads to now, the best to try first; OSError where there are none."""
+        return await self.in_thread(_addresses, host, port)
+
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main` on an event loop of its own, to its end."""
         return asyncio.run(main)
@@ -125,6 +129,14 @@ class Environment:
         with suppress(KeyError):  # no such user in a container
             return pwd.getpwuid(os.getuid()).pw_name
         return str(os.getuid())
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError:
+        raise OSError(f"`{host}` is no name of a host") from None
+    return list(dict.fromkeys(str(where[0]) for *_, where in found))
 
 
 def _host() -> str:

@@ -87,7 +87,7 @@ def _named(project: Project, paths: tuple[str, ...]) -> Catalogue:
                 (tools if is_tool else machines).append(file)
     given = {p.resolve() for p in tools}
     more = [p for p in files_at(project.tools, faults) if p.resolve() not in given]
-    return Catalogue.read(machines, [*tools, *more], project.people, frozenset(project.settings.variables))
+    return Catalogue.read(machines, [*tools, *more], project.people, *project.listed)
 
 
 @click.command(short_help="Draw a machine.")

@@ -48,7 +48,7 @@ def catalogue_of(project: Project) -> Catalogue:
     """All machines and manifests of the project."""
     from statemachine_agent.definition.catalogue import Catalogue
 
-    return Catalogue.read(project.machines, project.tools, project.people, frozenset(project.settings.variables))
+    return Catalogue.read(project.machines, project.tools, project.people, *project.listed)
 
 
 def reach_of(project: Project, variables: Mapping[str, str] | None = None) -> Reach:
@@ -63,6 +63,9 @@ def reach_of(project: Project, variables: Mapping[str, str] | None = None) -> Re
         project.environ,
         project.programs,
         project.servers,
+        frozenset(settings.private_hosts),
+        project.ca_file,
+        settings.oauth2,
     )
 
 

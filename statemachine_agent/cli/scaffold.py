@@ -138,7 +138,7 @@ class Scaffold:
                 if not faults:
                     found.append(source)
             found += [Source(str(path), self.own[path]) for path in new]
-        return checked_catalogue(Catalogue.build(sources[0], sources[1], None, frozenset(project.settings.variables)))
+        return checked_catalogue(Catalogue.build(sources[0], sources[1], None, *project.listed))
 
     def _drawn(self, catalogue: Catalogue) -> bytes:
         from statemachine_agent.diagrams import diagram

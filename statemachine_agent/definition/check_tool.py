@@ -184,6 +184,7 @@ def _http(catalogue: Catalogue, document: Document, tool: ToolManifest, http: Ht
             near = nearest(name, catalogue.variables)
             advice = f"did you mean `{near}`?" if near else "list it under `variables` in the settings"
             faults.append(document.fault(path, f"`${{{name}}}` is not a variable of the settings", advice))
+    faults += _token(catalogue, document, http)
     if tool.is_read and http.idempotency_header:
         message = "a read has no key to send"
         faults.append(document.fault((*here, "idempotency_header"), message, "remove it", key=True))
@@ -195,6 +196,25 @@ def _http(catalogue: Catalogue, document: Document, tool: ToolManifest, http: Ht
         faults.append(document.fault((*here, "method"), message, "write GET, or POST for a search; else it is a write"))
     if not tool.is_read and http.method == "GET" and not document.incomplete(here):
         faults.append(document.fault((*here, "method"), "a GET changes nothing", "write POST, PUT, PATCH or DELETE"))
+    return faults
+
+
+def _token(catalogue: Catalogue, document: Document, http: Http) -> list[Fault]:
+    """The source of the access token exists, and nothing else fills the header that it goes into."""
+    if http.oauth2 is None:
+        return []
+    faults = []
+    here: Path_ = ("binding", "http")
+    known = catalogue.token_sources
+    if known is not None and http.oauth2 not in known:
+        near = nearest(http.oauth2, known)
+        advice = f"did you mean `{near}`?" if near else f"add `[oauth2.{http.oauth2}]` to the settings"
+        faults.append(document.fault((*here, "oauth2"), f"`{http.oauth2}` is no token source of the settings", advice))
+    for header in (*http.headers, http.idempotency_header or ""):
+        if header.lower() == "authorization":
+            message = "the token of `oauth2` goes into `Authorization`, and so does this"
+            at = (*here, "headers", header) if header in http.headers else (*here, "idempotency_header")
+            faults.append(document.fault(at, message, "keep one of them", key=True))
     return faults
 
 

@@ -73,7 +73,7 @@ StatusCode = Annotated[
 UNSETTLED = re.compile(r"408|425|429|5[0-9][0-9]")
 
 #: how a call can fail besides `http_NNN`, of which all that is no answer; the names under `errors` are answers
-ERROR_CLASSES = ("timeout", "unavailable", "rate_limited", "bad_result", "too_large", "exception")
+ERROR_CLASSES = ("timeout", "unavailable", "rate_limited", "bad_result", "too_large", "exception", "token_unavailable")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -87,6 +87,8 @@ class Http(Node):
     url: Address
     #: headers, with `${VARIABLE}` wherever one is wanted
     headers: Mapping[Header, Text] = Field(default_factory=dict)
+    #: whose access token is sent: a token source of the settings
+    oauth2: Lower | None = None
     #: the header in which a write sends its key
     idempotency_header: Header | None = None
 

@@ -20,6 +20,7 @@ from statemachine_agent import files
 from statemachine_agent.definition.named_models import NamedModel, Price
 from statemachine_agent.definition.node import Lower, Node, Text, as_list, complaint, in_schema
 from statemachine_agent.definition.sentences import explain, shown
+from statemachine_agent.definition.token_source import TokenSource
 from statemachine_agent.errors import SettingsError
 from statemachine_agent.text import did_you_mean, one_line
 
@@ -86,6 +87,12 @@ class Settings(Node):
     variables: Mapping[VariableName, str] = Field(default_factory=dict)
     #: hosts that HTTP tools may reach: `name` or `name:port`
     hosts: tuple[str, ...] = ()
+    #: those of `hosts` whose names may lead into a private network, or to this machine: `name` or `name:port`
+    private_hosts: tuple[str, ...] = ()
+    #: a PEM file of authorities that HTTP tools trust beside the public ones
+    ca_file: str | None = None
+    #: where HTTP tools get access tokens, under names of the project's own
+    oauth2: Mapping[Lower, TokenSource] = Field(default_factory=dict)
     #: packages that Python tools may be imported from
     python_packages: tuple[str, ...] = ()
     #: programs that tools may start: absolute paths, or paths in the folder of the settings
@@ -94,6 +101,18 @@ class Settings(Node):
     mcp: Mapping[Lower, McpServer] = Field(default_factory=dict)
     #: where the sandbox keeps its files
     sandbox: str = ".sma/sandbox"
+
+    @model_validator(mode="after")
+    def _listed(self) -> Settings:
+        for source, one in self.oauth2.items():
+            for name in one.variables:
+                if name not in self.variables:
+                    message = f"`oauth2.{source}` needs `${{{name}}}`, which is not listed"
+                    raise complaint(message, f'write `{name} = ""` under `variables`')
+            if self.variables[one.secret]:
+                message = f"`{one.secret}` is the secret of `oauth2.{source}`, and has a value here"
+                raise complaint(message, f'write `{one.secret} = ""`, and set it in the environment')
+        return self
 
 
 @dataclass(frozen=True)
@@ -136,6 +155,17 @@ class Project:
                 words = (str(self.path(server.command[0]).absolute()), *server.command[1:])
                 found[name] = server.model_copy(update={"command": words})
         return found
+
+    @property
+    def ca_file(self) -> str | None:
+        """The file of authorities, where it lies."""
+        found = self.settings.ca_file
+        return None if found is None else str(self.path(found).absolute())
+
+    @property
+    def listed(self) -> tuple[frozenset[str], frozenset[str]]:
+        """What manifests may name: variables, and token sources."""
+        return frozenset(self.settings.variables), frozenset(self.settings.oauth2)
 
     @property
     def people(self) -> Path | None:
@@ -206,7 +236,14 @@ def _table(path: Path) -> dict[str, Any] | None:
 _OTHERS = frozenset({"SMA_SETTINGS"})
 
 #: settings that are lists, and what parts their values in a variable
-_LISTS = {"machines": os.pathsep, "tools": os.pathsep, "hosts": ",", "python_packages": ",", "commands": os.pathsep}
+_LISTS = {
+    "machines": os.pathsep,
+    "tools": os.pathsep,
+    "commands": os.pathsep,
+    "hosts": ",",
+    "private_hosts": ",",
+    "python_packages": ",",
+}
 
 
 def _settings(table: Mapping[str, Any], source: str, environ: Mapping[str, str]) -> Settings:
@@ -240,6 +277,8 @@ def _keys_at(path: tuple[str | int, ...]) -> set[str]:
     """What may stand where the last part of the path stands."""
     if path[0] == "mcp":
         return McpServer.keys()
+    if path[0] == "oauth2":
+        return TokenSource.keys()
     if path[0] != "models":
         return Settings.keys()
     return Price.keys() if "price" in path[2:-1] else NamedModel.keys()

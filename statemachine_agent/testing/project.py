@@ -15,7 +15,7 @@ from statemachine_agent.testing.subject import Subject, reach_of, subject_of
 
 def machines_of(project: Project) -> Subjects:
     """Every machine that the settings name, loaded, or what keeps it from being."""
-    catalogue = Catalogue.read(project.machines, project.tools, project.people, frozenset(project.settings.variables))
+    catalogue = Catalogue.read(project.machines, project.tools, project.people, *project.listed)
     checked_catalogue(catalogue)
     names = {Path(m.document.source.name).resolve(): name for name, m in catalogue.machines.items()}
     found: dict[Path, Subject | SmaError] = {}

@@ -67,8 +67,7 @@ def load_machine(name: str, folder: Path | str | None = None) -> Subject:
     UsageError where there is no such machine; FaultyDefinitionError, with every fault, where it does not load.
     """
     project = load_project(Path(folder).absolute() if folder is not None else None)
-    variables = frozenset(project.settings.variables)
-    catalogue = checked_catalogue(Catalogue.read(project.machines, project.tools, project.people, variables))
+    catalogue = checked_catalogue(Catalogue.read(project.machines, project.tools, project.people, *project.listed))
     return subject_of(catalogue, name, reach_of(project), project.folder)
 
 
@@ -76,7 +75,10 @@ def reach_of(project: Project) -> Reach:
     """What the project lets its own tools use."""
     settings = project.settings
     hosts, packages = frozenset(settings.hosts), frozenset(settings.python_packages)
-    return Reach(settings.variables, hosts, packages, project.environ, project.programs, project.servers)
+    return Reach(
+        settings.variables, hosts, packages, project.environ, project.programs, project.servers,
+        frozenset(settings.private_hosts), project.ca_file, settings.oauth2,
+    )  # fmt: skip
 
 
 def machine_from_texts(machine: str, *tools: str, people: People | None = None) -> Subject:

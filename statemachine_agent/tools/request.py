@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from statemachine_agent.definition.settings import McpServer
+from statemachine_agent.definition.template import fill_variables
+from statemachine_agent.definition.token_source import TokenSource
+from statemachine_agent.text import one_line
 from statemachine_agent.tools.outcome import NotSentError
 
 
@@ -31,11 +36,17 @@ class Reach:
     #: packages from which Python tools may be imported
     python_packages: frozenset[str] = frozenset()
     #: where values of variables come from
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     #: programs that command tools may start: as manifests name them, and where they lie
     programs: Mapping[str, str] = field(default_factory=dict)
     #: MCP servers that tools may ask
     servers: Mapping[str, McpServer] = field(default_factory=dict)
+    #: hosts whose names may lead to addresses outside the open network, as `name` or `name:port`
+    private_hosts: frozenset[str] = frozenset()
+    #: a PEM file of authorities that are trusted beside the public ones
+    ca_file: str | None = None
+    #: where access tokens come from, by the name that manifests use
+    token_sources: Mapping[str, TokenSource] = field(default_factory=dict)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that have no value now."""
@@ -49,3 +60,12 @@ class Reach:
         if not found:
             raise NotSentError(f"`{name}` has no value", hint=f"set {name} in the environment", reason="not_configured")
         return found
+
+    def place(self, base: str) -> str:
+        """Where an address leads: in the author's words, and the host and port behind them, never more of a value."""
+        with suppress(NotSentError, ValueError):
+            found = urlsplit(fill_variables(base, self.variable))
+            host, port = (found.hostname or "").encode("idna").decode(), found.port
+            if host and base != f"{found.scheme}://{found.netloc}":
+                return one_line(f"{base} ({host}{f':{port}' if port else ''})")
+        return base

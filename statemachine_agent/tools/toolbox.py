@@ -118,7 +118,9 @@ class Toolbox:
             return [*server.environment, *(name for value in server.headers.values() for name in variables_in(value))]
         if http is None:
             return []
-        return [*http.template.variables, *(name for value in http.headers.values() for name in variables_in(value))]
+        found = [*http.template.variables, *(name for value in http.headers.values() for name in variables_in(value))]
+        source = self.reach.token_sources.get(http.oauth2 or "")
+        return [*found, *source.variables] if source is not None else found
 
     def _wait(self, manifest: ToolManifest, number: int) -> float:
         """Full jitter under a bound that doubles."""
@@ -130,7 +132,7 @@ class Toolbox:
         match attempt.outcome:
             case Failed(retryable=True) if manifest.is_read:
                 return attempt.number < (manifest.retry.attempts or 1)
-            case Blocked(reason="unavailable" | "timeout"):
+            case Blocked(reason="unavailable" | "timeout" | "token_unavailable"):
                 return attempt.number < (manifest.retry.unsent or 1)
             case _:
                 return False

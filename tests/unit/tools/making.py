@@ -6,6 +6,7 @@ import asyncio
 import functools
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -40,6 +41,10 @@ class Clock(SimulatedEnvironment):
         super().__init__(seed=seed)
         self.slept: list[float] = []
         self.bounds: list[tuple[float, float]] = []
+        #: what a name leads to, once for each time that it is looked up; the last one for ever
+        self.names: dict[str, list[list[str]]] = {}
+        #: names that were looked up
+        self.looked_up: list[str] = []
         #: done when somebody sleeps
         self.meanwhile: list[Callable[[], Coroutine[Any, Any, Any]]] = []
 
@@ -48,6 +53,13 @@ class Clock(SimulatedEnvironment):
         self.advance(seconds)
         if self.meanwhile:
             await self.meanwhile.pop(0)()
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        self.looked_up.append(host)
+        if host not in self.names:
+            return await super().addresses(host, port)
+        found = self.names[host]
+        return found.pop(0) if len(found) > 1 else found[0]
 
     def uniform(self, low: float, high: float) -> float:
         self.bounds.append((low, high))
@@ -99,7 +111,8 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost"})
 
 
 def reach(variables: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None, **more: Any) -> Reach:
-    return Reach(**{"variables": variables or {}, "hosts": LOOPBACK, "environ": environ or {}, **more})
+    given = {"variables": variables or {}, "hosts": LOOPBACK, "private_hosts": LOOPBACK, "environ": environ or {}}
+    return Reach(**{**given, **more})
 
 
 async def attempts_of(
@@ -149,7 +162,11 @@ class Service:
 
 @asynccontextmanager
 async def answering(
-    *answers: bytes | None, hold: bool = False, port: int = 0, at_once: bytes | None = None
+    *answers: bytes | None,
+    hold: bool = False,
+    port: int = 0,
+    at_once: bytes | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Service]:
     """A service that gives these answers in turn, the last one for ever; None closes without one.
 
@@ -181,11 +198,11 @@ async def answering(
             pass
         finally:
             writer.close()
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, ssl.SSLError):
                 await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", port)
-    service.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(serve, "127.0.0.1", port, ssl=tls)
+    service.url = f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield service
     finally:

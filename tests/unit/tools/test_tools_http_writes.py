@@ -210,7 +210,8 @@ async def test_a_connection_of_a_write_is_never_used_twice(urls: dict[str, str])
         args, key = fresh()
         (attempt,) = await toolbox.call(REFUND, args, key=key, seconds=60)
         assert isinstance(attempt.outcome, Ok)
-    pool = toolbox._http._clients[False]._transport._pool
+    assert toolbox._http._outside is not None
+    (pool,) = toolbox._http._outside[0]._pools.values()
     assert pool.connections == []
     await toolbox.close()
 
