@@ -11,10 +11,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from statemachine_agent.sandbox import Sandbox
+from support import forks
 
 # A machine that does other things too is slow, and that is no fault of what is tested.
 settings.register_profile("patient", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_services() -> Iterator[None]:
+    """Services start without importing everything anew."""
+    with forks.for_services():
+        yield
 
 
 @pytest.fixture

@@ -25,7 +25,8 @@ def sma(services: Sandbox, tmp_path: Path) -> Sma:
 
 def test_the_demo_tells_the_whole_story_and_ends_with_0(tmp_path: Path) -> None:
     """Each step and call, the exact action and its hash, the command that approves it, and where things lie."""
-    result = Sma(tmp_path)("demo", env={k: v for k, v in Sma(tmp_path).environ.items() if not k.startswith("SMA_")})
+    sma = Sma(tmp_path, is_new=True)
+    result = sma("demo", env={k: v for k, v in sma.environ.items() if not k.startswith("SMA_")})
     assert result.code == 0, result.err
     for wanted in (
         "INVESTIGATING: the model proposes lookup_order",
@@ -50,7 +51,7 @@ def test_the_demo_tells_the_whole_story_and_ends_with_0(tmp_path: Path) -> None:
 
 def test_run_approve_resume_each_in_a_process_of_its_own(services: Sandbox, tmp_path: Path) -> None:
     """Exit 3 and the process gone; approve; resume to exit 0."""
-    sma = Sma(tmp_path, services.urls)
+    sma = Sma(tmp_path, services.urls, is_new=True)
     waiting = sma(*RUN)
     assert waiting.code == 3
     request = re.search(r" approve (apr-\S+)", waiting.out)
@@ -224,6 +225,6 @@ def test_the_database_of_a_run_is_made_where_it_is_named(sma: Sma, tmp_path: Pat
 
 def test_module_and_script_are_one(tmp_path: Path) -> None:
     """`python -m statemachine_agent` is the command line too."""
-    result = Sma(tmp_path)("--version")
+    result = Sma(tmp_path, is_new=True)("--version")
     assert result.code == 0 and result.out.startswith("sma, version ")
     assert json.dumps(subprocess.list2cmdline(["sma"]))

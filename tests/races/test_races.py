@@ -23,6 +23,7 @@ import pytest
 
 from statemachine_agent import Identity, Reach, Runtime, SqliteStore
 from statemachine_agent.records import Checkpoint
+from support import forks
 from support.cli import DEADLINE
 from support.racer import racing_catalogue, racing_model
 from support.racing_tools import entries
@@ -37,7 +38,7 @@ class Racer:
 
     def __init__(self, db: Path, gate: int, ledger: Path) -> None:
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-        self.process = subprocess.Popen(
+        self.process = forks.Popen(
             [sys.executable, "-m", "support.racer", str(db), str(gate)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -19,6 +19,7 @@ from typing import Any
 from unittest import mock
 
 from statemachine_agent.cli.main import run
+from support import forks
 from support.refund import ROOT
 
 #: seconds after which something that should happen is taken not to happen
@@ -43,6 +44,8 @@ class Sma:
     folder: Path
     urls: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, str] = field(default_factory=dict)
+    #: an interpreter of its own for each, where how it starts is the point
+    is_new: bool = False
 
     @property
     def db(self) -> Path:
@@ -55,7 +58,8 @@ class Sma:
         return {**kept, "SMA_SETTINGS": settings, "SMA_DB": str(self.db), **self.urls, **self.more}
 
     def start(self, *arguments: str, **how: Any) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        popen = subprocess.Popen if self.is_new else forks.Popen
+        return popen(
             [sys.executable, "-m", "statemachine_agent", *arguments],
             env=how.pop("env", self.environ),
             cwd=how.pop("cwd", self.folder),

@@ -23,6 +23,7 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StoreError, TaskHeldError
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.store.sqlite import SqliteStore
+from support import forks
 
 HOUR = 3600.0
 SECONDS = 60.0
@@ -33,7 +34,7 @@ class Child:
 
     def __init__(self, *arguments: object) -> None:
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        self.process = subprocess.Popen(
+        self.process = forks.Popen(
             [sys.executable, "-m", "unit.store.workers", *map(str, arguments)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ,
         )  # fmt: skip

@@ -1,0 +1,162 @@
+"""`Popen` for Python programs, without the third of a second in which each new interpreter imports the same modules.
+
+A process of `support.fork_server`, one for each process of pytest, has imported them and forks. What comes of it is a process
+of its own, with a number of its own, that can be killed. Whatever an interpreter looks at when it starts (`PYTHON…`, the
+locale, its options), and every other program, is started in the usual way; so is everything under `REAL_PROCESSES=1`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from statemachine_agent.sandbox import launch
+from support.refund import ROOT
+
+#: variables that an interpreter or the system's libraries read once, at the start
+AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
+
+
+class Popen(subprocess.Popen[Any]):
+    """The same as `subprocess.Popen`."""
+
+    _news: socket.socket | None = None
+
+    def _execute_child(
+        self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, *rest: Any
+    ) -> None:
+        cwd, env, *_, shell = rest[:5]
+        ends = rest[5:11]
+        restore_signals, gid, gids, uid, umask, new_session, group = rest[11:]
+        usual = (executable, preexec_fn, close_fds, shell, gid, gids, uid, umask, group, restore_signals)
+        order = _order(args, cwd, env) if usual == (None, None, True, False, None, None, None, -1, -1, True) else None
+        if order is None:
+            super()._execute_child(args, executable, preexec_fn, close_fds, pass_fds, *rest)  # type: ignore[misc]
+            return
+        inner = [ends[0], ends[3], ends[5]]
+        descriptors = [number if given == -1 else given for number, given in enumerate(inner)]
+        order |= {"pass_fds": list(pass_fds), "new_session": new_session}
+        self._news, theirs = socket.socketpair()
+        with theirs:
+            _send(_server(), order, [theirs.fileno(), *descriptors, *pass_fds])
+        self.pid = int.from_bytes(self._news.recv(8, socket.MSG_WAITALL), "big")
+        assert self.pid, "the fork server is gone"
+        self._child_created = True
+        self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+
+    def _internal_poll(self, *more: Any, **some: Any) -> int | None:
+        if self._news is None:
+            return super()._internal_poll(*more, **some)  # type: ignore[misc]
+        if self.returncode is None and self._waitpid_lock.acquire(blocking=False):  # type: ignore[attr-defined]
+            try:
+                process, status = self._try_wait(os.WNOHANG)
+                if process == self.pid:
+                    self._handle_exitstatus(status)  # type: ignore[attr-defined]
+            finally:
+                self._waitpid_lock.release()  # type: ignore[attr-defined]
+        return self.returncode
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        """What `os.waitpid` says of a child; the server waits for this one, and tells."""
+        if self._news is None:
+            return super()._try_wait(wait_flags)  # type: ignore[misc]
+        try:
+            told = self._news.recv(8, socket.MSG_DONTWAIT if wait_flags else socket.MSG_WAITALL)
+        except BlockingIOError:
+            return 0, 0
+        assert told, "the fork server is gone"
+        self._news.close()
+        return self.pid, int.from_bytes(told, "big")
+
+
+def run(command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[Any]:
+    """The same as `subprocess.run` with `capture_output` and `text`."""
+    timeout, check = how.pop("timeout", None), how.pop("check", False)
+    given, how["stdin"] = how.pop("input", None), how.pop("stdin", subprocess.PIPE)
+    with Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how) as process:
+        try:
+            out, err = process.communicate(given, timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(command, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def for_services() -> AbstractContextManager[Any]:
+    """While it lasts, a `Sandbox` of this process starts its services so."""
+    return mock.patch.object(launch, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": Popen}))
+
+
+def _order(command: Any, cwd: Any, env: Mapping[str, str] | None) -> dict[str, Any] | None:
+    """What the server is told; nothing where only a new interpreter will do."""
+    environ = dict(os.environ if env is None else env)
+    if os.environ.get("REAL_PROCESSES") or isinstance(command, str) or os.fspath(command[0]) != sys.executable:
+        return None
+    words = [os.fspath(word) for word in command[1:]]
+    is_safe = words[:1] == ["-P"]
+    words = words[is_safe:]
+    if len(words) < 2 or words[0] not in {"-m", "-c"} or _start(environ) != _STARTED:
+        return None
+    try:
+        folder = os.path.realpath(Path.cwd() if cwd is None else cwd, strict=True)
+    except OSError:
+        return None
+    here = [] if is_safe else [folder if words[0] == "-m" else ""]
+    path = [*here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        "module": words[1] if words[0] == "-m" else None,
+        "code": words[1] if words[0] == "-c" else None,
+        "argv": [words[0], *words[2:]],
+        "path": path,
+        "cwd": folder,
+        "environ": environ,
+    }
+
+
+def _start(environ: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environ.items() if k.startswith(AT_START) and k != "PYTHONPATH"}
+
+
+#: what the server is started with
+_STARTED = _start(os.environ)
+
+
+def _send(server: socket.socket, order: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+    body = json.dumps(order).encode()
+    socket.send_fds(server, [len(body).to_bytes(4, "big")], descriptors)
+    server.sendall(body)
+
+
+@functools.cache
+def _server() -> socket.socket:
+    """The server of this process; it ends when its socket is closed, at the latest with this process."""
+    ours, theirs = socket.socketpair()
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("SMA_", "PYTEST_"))}
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "support.fork_server", str(theirs.fileno())],
+            env={**environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT)])},
+            cwd=Path(ROOT.anchor), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+        )  # fmt: skip
+    assert ours.recv(5, socket.MSG_WAITALL) == b"ready", "the fork server did not start"
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
