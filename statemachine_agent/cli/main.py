@@ -36,6 +36,7 @@ COMMANDS = {
     "tasks": "tasks",
     "show": "tasks",
     "trace": "tasks",
+    "watch": "watch",
     "approvals": "approvals",
     "approve": "approvals",
     "reject": "approvals",

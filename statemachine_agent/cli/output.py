@@ -51,6 +51,14 @@ def show_json(value: object) -> None:
     click.echo(json.dumps(plain(value), ensure_ascii=not _is_utf8(), indent=2))
 
 
+def show_json_line(value: object) -> None:
+    """`value` as one line of JSON on standard output, in which nothing is unseen: what comes line by line is also looked at."""
+    text = json.dumps(plain(value), ensure_ascii=not _is_utf8())
+    if not text.isprintable():
+        text = json.dumps(plain(value)).replace("\x7f", "\\u007f")
+    click.echo(text)
+
+
 def _is_utf8() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from statemachine_agent.cli.again import Again
+from statemachine_agent.cli.forming import Forming, FormingLines, stream_option
 from statemachine_agent.cli.live import Live
 from statemachine_agent.cli.options import (
     Interrupted,
@@ -21,7 +23,7 @@ from statemachine_agent.cli.options import (
     run_async,
     stoppable,
 )
-from statemachine_agent.cli.output import EXIT_CODES, say, show_json
+from statemachine_agent.cli.output import EXIT_CODES, say, show_json, show_json_line
 from statemachine_agent.cli.rest import show_rest, summary
 from statemachine_agent.definition.schema import Properties
 from statemachine_agent.environment import Environment
@@ -29,6 +31,7 @@ from statemachine_agent.errors import UsageError
 from statemachine_agent.models.spec import model_of
 from statemachine_agent.records import Checkpoint, Status
 from statemachine_agent.runtime.drive import StoppedError
+from statemachine_agent.runtime.livefile import LiveWriter
 from statemachine_agent.runtime.runtime import Runtime
 from statemachine_agent.text import did_you_mean
 
@@ -46,6 +49,7 @@ _ENDED_BADLY = (Status.FAILED, Status.NO_PROGRESS, Status.BUDGET_EXHAUSTED)
 @click.option(
     "--model", metavar="SPEC", help="What decides: `ask`, `scripted:FILE`, `openai:NAME` …; else the setting `model`."
 )
+@stream_option
 @db_option
 @json_option
 @click.pass_context
@@ -55,6 +59,7 @@ def run(
     inputs: tuple[str, ...],
     actor: str | None,
     model: str | None,
+    stream: bool,  # noqa: FBT001
     db: str | None,
     as_json: bool,  # noqa: FBT001
 ) -> int:
@@ -73,31 +78,50 @@ def run(
             created = await runtime.start(machine, given, who, model=spec)
             if not as_json:
                 say(f"task     {created.task.id} of {machine} for {who.id}, decided by {spec}")
-            return await _on(runtime, created.task.id, again, as_json=as_json)
+            return await _on(runtime, created.task.id, again, as_json=as_json, stream=stream)
 
-    return _finish(*run_async(main()), again, as_json=as_json)
+    return _finish(*run_async(main()), again, as_json=as_json, stream=stream)
 
 
 @click.command(short_help="Recover a task and run on.")
 @click.argument("task")
+@stream_option
 @db_option
 @json_option
 @click.pass_context
-def resume(context: click.Context, task: str, db: str | None, as_json: bool) -> int:  # noqa: FBT001
+def resume(context: click.Context, task: str, stream: bool, db: str | None, as_json: bool) -> int:  # noqa: FBT001
     """Recover TASK, fire the timers that are due, and run on until it ends or waits."""
     project = project_of(context)
     again = Again.of(context, db, identity=project.settings.identity)
 
     async def main() -> Rested:
         async with opened(project, db) as runtime:
-            return await _on(runtime, task, again, as_json=as_json)
+            return await _on(runtime, task, again, as_json=as_json, stream=stream)
 
-    return _finish(*run_async(main()), again, as_json=as_json)
+    return _finish(*run_async(main()), again, as_json=as_json, stream=stream)
 
 
-async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> Rested:
+async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool, stream: bool) -> Rested:
+    if stream:  # first, so that its line has ended when the next one begins
+        runtime.watch(FormingLines() if as_json else Forming(), pieces=True)
     if not as_json:
         runtime.watch(Live())
+    with passed_on(runtime, stream=stream):
+        return await _to_rest(runtime, task, again)
+
+
+@contextmanager
+def passed_on(runtime: Runtime, *, stream: bool) -> Iterator[None]:
+    """Whoever watches the tasks of this runtime from another process hears what is heard here."""
+    if not stream:
+        yield
+        return
+    with LiveWriter(runtime.store, runtime.environment) as writer:
+        runtime.watch(writer, pieces=True)
+        yield
+
+
+async def _to_rest(runtime: Runtime, task: str, again: Again) -> Rested:
     async with stoppable(runtime) as came:
         try:
             rested = await runtime.resume(task)
@@ -111,9 +135,11 @@ async def _on(runtime: Runtime, task: str, again: Again, *, as_json: bool) -> Re
 
 
 def _finish(
-    checkpoint: Checkpoint, history: History, awaited: Mapping[str, str], again: Again, *, as_json: bool
+    checkpoint: Checkpoint, history: History, awaited: Mapping[str, str], again: Again, *, as_json: bool, stream: bool
 ) -> int:
-    if as_json:
+    if as_json and stream:
+        show_json_line({"kind": "rest", **summary(checkpoint)})
+    elif as_json:
         show_json(summary(checkpoint))
     else:
         show_rest(checkpoint, again, history=history, awaited=awaited)

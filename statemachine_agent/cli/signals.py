@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from statemachine_agent.cli.again import Again
+from statemachine_agent.cli.forming import Forming, stream_option
 from statemachine_agent.cli.options import (
     db_option,
     identity_of,
@@ -22,6 +23,7 @@ from statemachine_agent.cli.options import (
 )
 from statemachine_agent.cli.output import EXIT_CODES, say, show_json
 from statemachine_agent.cli.rest import show_rest, summary
+from statemachine_agent.cli.running import passed_on
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.policy.identity import Identity
@@ -125,16 +127,20 @@ def _object(text: str) -> Mapping[str, Any]:
 @click.command(short_help="Talk with a task, line by line.")
 @click.argument("task")
 @click.option("--as", "claim", metavar="WHO", help="Who talks.")
+@stream_option
 @db_option
 @click.pass_context
-def talk(context: click.Context, task: str, claim: str | None, db: str | None) -> int:
+def talk(context: click.Context, task: str, claim: str | None, stream: bool, db: str | None) -> int:  # noqa: FBT001
     """Run TASK on, show what it asks, and send each typed line as its `reply`; Ctrl-D leaves it waiting."""
     project = project_of(context)
     again = Again.of(context, db, identity=project.settings.identity)
 
     async def main() -> tuple[Checkpoint, Mapping[str, str]]:
         async with opened(project, db) as runtime, stoppable(runtime):
-            rested = await conversation(runtime, task, identity_of(project, claim))
+            if stream:
+                runtime.watch(Forming(), pieces=True)
+            with passed_on(runtime, stream=stream):
+                rested = await conversation(runtime, task, identity_of(project, claim))
             return rested, await runtime.awaited(rested)
 
     checkpoint, awaited = run_async(main())

@@ -6,6 +6,7 @@ when the reader of its progress went away. What was lost is asked once, at the e
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import select
@@ -45,6 +46,19 @@ def guard() -> Unfailing:
     raw = output.buffer.raw  # type: ignore[attr-defined]
     assert isinstance(raw, Unfailing)  # noqa: S101  made in this function
     return raw
+
+
+def is_lost() -> bool:
+    """True where nothing that is printed arrives any more: a write failed, or whoever read a pipe has gone."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if not isinstance(raw, Unfailing):
+        return False
+    if raw.problem is None and hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(raw.fileno(), 0)  # only what is always told: errors
+        if any(found & select.POLLERR for _, found in poll.poll(0)):
+            raw.problem = BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+    return raw.problem is not None
 
 
 #: what Python had made of the descriptors; collected as garbage, it would close them

@@ -129,8 +129,13 @@ def trace(context: click.Context, task: str, db: str | None, as_json: bool) -> i
         show_json(lines)
         return 0
     for line in lines:
-        say(f"{line['index']:>4} v{line['version']:<3} {_text(line)}")
+        say(line_of(line))
     return 0
+
+
+def line_of(line: Mapping[str, Any]) -> str:
+    """A line of a trace as text."""
+    return f"{line['index']:>4} v{line['version']:<3} {_text(line)}"
 
 
 def _text(line: Mapping[str, Any]) -> str:
