@@ -37,22 +37,33 @@ class DemoError(SmaError):
 
 @click.command(short_help="The main job, end to end.")
 @click.option("--dir", "folder", default=".sma/demo", show_default=True, help="Where database and diagram go.")
-def demo(folder: str) -> int:
+@click.option(
+    "--model", "spec", metavar="SPEC", help="What decides; else a script. It may end otherwise than the script."
+)
+@click.option(
+    "--chance", "runs", type=click.IntRange(0, 10_000), default=0, help="Then as many runs by chance, to compare."
+)
+def demo(folder: str, spec: str | None, runs: int) -> int:
     """Run the main job: investigate order 8472, propose, approve, refund once, verify, notify."""
     from statemachine_agent.sandbox import Sandbox
 
     place = Path(folder)
     _clear(place)
     project = load_project(environ={**os.environ, "SMA_SETTINGS": str(demo_settings())})
-    say(
-        "Order 8472 was charged twice. A model proposes each step (here a script plays it; nothing is sent to any provider);"
-    )
+    if spec is not None:
+        model_of(spec, Environment(), project.settings.models, project.environ)  # before anything is started for it
+    who = "a script plays it; nothing is sent to any provider" if spec is None else spec
+    say(f"Order 8472 was charged twice. A model proposes each step (here {who});")
     say("code decides what may happen. The services are real: four small programs on this machine.")
     say()
     with Sandbox(place / "sandbox", None) as services:
         say("services  " + ", ".join(f"{n.removesuffix('_URL').lower()} {u}" for n, u in services.urls.items()))
-        checkpoint = run_async(_story(project, place, services.urls))
+        checkpoint = run_async(_story(project, place, services.urls, spec))
         _show_end(checkpoint, services.urls, place)
+    if runs:
+        from statemachine_agent.cli.by_chance import compare
+
+        compare(project, place / "chance", runs, spec or "the script", checkpoint)
     return EXIT_CODES[checkpoint.head.status]
 
 
@@ -69,11 +80,16 @@ def _clear(place: Path) -> None:
         raise UsageError(f"{place} cannot be written to: {problem.strerror}", hint="name a folder with --dir") from None
 
 
-async def _story(project: Project, place: Path, urls: Mapping[str, str]) -> Checkpoint:
+async def _story(project: Project, place: Path, urls: Mapping[str, str], named: str | None) -> Checkpoint:
     environment = Environment()
-    spec = project.model_spec(None)
+    spec = named or project.model_spec(None)
     with SqliteStore(place / "tasks.db", environment) as store:
         waiting = await _investigate(project, store, urls, spec, environment)
+        if waiting.head.status is not Status.AWAITING_APPROVAL:
+            if named is not None:  # a model may end as it can
+                return waiting
+            why = f"{waiting.head.status} ({waiting.head.reason})"
+            raise DemoError(f"the investigation ended as {why}", hint="see the lines above")
         request = next(a for a in waiting.approvals if str(a.status) == "open")
         db = place / "tasks.db"
         again = Again(program(), "demo", str(db))
@@ -84,12 +100,12 @@ async def _story(project: Project, place: Path, urls: Mapping[str, str]) -> Chec
             "No process needs to be alive now. A support lead looks at the action and says yes; the demo does it here, as"
         )
         say(f"$ {again('approve', request.id, '--as', LEAD.id)}", indent=2)
-        async with _runtime(project, store, urls, environment) as runtime:
+        async with runtime_of(project, store, urls, environment) as runtime:
             await runtime.approve(request.id, LEAD)
         say("would, and a new worker goes on, as with")
         say(f"$ {again('resume', waiting.task.id)}", indent=2)
         say()
-        async with _runtime(project, store, urls, environment) as runtime:
+        async with runtime_of(project, store, urls, environment) as runtime:
             runtime.watch(Live())
             return await _stopping(runtime, waiting.task.id)
 
@@ -97,17 +113,12 @@ async def _story(project: Project, place: Path, urls: Mapping[str, str]) -> Chec
 async def _investigate(
     project: Project, store: SqliteStore, urls: Mapping[str, str], spec: str, environment: Environment
 ) -> Checkpoint:
-    async with _runtime(project, store, urls, environment) as runtime:
+    async with runtime_of(project, store, urls, environment) as runtime:
         runtime.watch(Live())
         created = await runtime.start("refund", {"order_id": ORDER, "message": MESSAGE}, CUSTOMER, model=spec)
         say(f"task      {created.task.id} of refund for {CUSTOMER.id}")
         say()
-        rested = await _stopping(runtime, created.task.id)
-    if rested.head.status is not Status.AWAITING_APPROVAL:
-        raise DemoError(
-            f"the investigation ended as {rested.head.status} ({rested.head.reason})", hint="see the lines above"
-        )
-    return rested
+        return await _stopping(runtime, created.task.id)
 
 
 async def _stopping(runtime: Runtime, task: str) -> Checkpoint:
@@ -118,13 +129,18 @@ async def _stopping(runtime: Runtime, task: str) -> Checkpoint:
             raise KeyboardInterrupt from None
 
 
-def _runtime(project: Project, store: SqliteStore, urls: Mapping[str, str], environment: Environment) -> Runtime:
+def runtime_of(project: Project, store: SqliteStore, urls: Mapping[str, str], environment: Environment) -> Runtime:
+    """A runtime on the demo's own services."""
     reach = reach_of(project, urls)
     reach = type(reach)(
         reach.variables, reach.hosts, reach.python_packages, urls
     )  # the demo's own services, whatever is set
     return Runtime(
-        catalogue_of(project), store, lambda spec: model_of(spec, environment), reach=reach, environment=environment
+        catalogue_of(project),
+        store,
+        lambda spec: model_of(spec, environment, project.settings.models, project.environ),
+        reach=reach,
+        environment=environment,
     )
 
 

@@ -53,7 +53,10 @@ class Live:
             text = f"only says: {one_line(reply['text'], 200)}"
         else:
             text = "says nothing"
-        say(f"step {data['step']:<3} {data['state']}: the model {text}  ({data['tokens']:,} tokens)")
+        spent = f"{data['tokens']:,} tokens"
+        if data["options"] is not None:  # it chose from a list, here on this machine
+            spent = f"1 of {data['options']:,} possible, {spent}, {data['latency_ms'] / 1000:.1f} s"
+        say(f"step {data['step']:<3} {data['state']}: the model {text}  ({spent})")
 
     @staticmethod
     def _ruled(data: Mapping[str, Any]) -> None:

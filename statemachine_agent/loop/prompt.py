@@ -7,11 +7,14 @@ model itself is quoted as JSON inside a fence with a random tag: data, never an 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 from statemachine_agent.canonical import canonical, digest_bytes
 from statemachine_agent.chart.chart import Standing
+from statemachine_agent.definition import references
 from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.schema import json_schema
@@ -19,7 +22,7 @@ from statemachine_agent.loop.batch import together
 from statemachine_agent.loop.budget import remaining
 from statemachine_agent.loop.observe import told
 from statemachine_agent.loop.phases import ModelInput, Observation, expect
-from statemachine_agent.loop.view import current
+from statemachine_agent.loop.view import current, reference_data
 from statemachine_agent.models.port import OfferedTool, Prompt, Quoted
 from statemachine_agent.records import Evidence
 from statemachine_agent.text import shorten, visible
@@ -72,7 +75,8 @@ def prompt(observation: Observation) -> ModelInput:
 def _tool(observation: Observation, definition: ChooseState, name: str) -> OfferedTool:
     if name in CONTROLS:
         summary, argument = _CONTROL_TEXT[name]
-        output = observation.context.machine.definition.output if name == "finish" else {}
+        leaves = observation.checkpoint.head.configuration
+        output = observation.context.machine.output(leaves) if name == "finish" else {}
         schema = {
             "type": "object",
             "properties": {argument: json_schema(output) if output else {"type": "string", "minLength": 1}},
@@ -82,7 +86,30 @@ def _tool(observation: Observation, definition: ChooseState, name: str) -> Offer
         return OfferedTool(name, summary, schema)
     manifest = observation.context.machine.tools[name]
     summary = manifest.summary if manifest.is_read else f"{manifest.summary} Proposed here, executed only after checks."
-    return OfferedTool(name, summary, schema_for_model(manifest, definition.choose[name].pinned))
+    pinned = definition.choose[name].pinned
+    return OfferedTool(name, summary, schema_for_model(manifest, pinned), _answered(observation, name, pinned))
+
+
+def _answered(observation: Observation, name: str, pinned: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """With what a read was answered, as far as a model fills it in: by results that count, with what is pinned as it is now."""
+    context, checkpoint = observation.context, observation.checkpoint
+    manifest = context.machine.tools[name]
+    if not manifest.is_read or manifest.polling:
+        return ()
+    asked = [
+        found.asked for found in current(context, checkpoint) if found.tool == name and found.purpose != "precondition"
+    ]
+    if not asked:
+        return ()
+    try:
+        values = references.fill(pinned, references.MACHINE_ROOTS, reference_data(context, checkpoint))
+    except references.UnresolvedError:  # it would be refused
+        return ()
+    return tuple(
+        {argument: value for argument, value in one.items() if argument not in pinned}
+        for one in asked
+        if all(one.get(argument) == value for argument, value in values.items())
+    )
 
 
 def _evidence(observation: Observation) -> list[Quoted]:
@@ -92,6 +119,7 @@ def _evidence(observation: Observation) -> list[Quoted]:
     counting = current(observation.context, observation.checkpoint)
     found = [e for e in counting if e.purpose != "precondition"]
     for index, one in enumerate(reversed(found)):
+        whole = False
         text = canonical(one.payload).decode()
         manifest = observation.context.machine.tools.get(one.tool)
         most = manifest.render.max_chars if manifest is not None else _ROOM
@@ -100,7 +128,7 @@ def _evidence(observation: Observation) -> list[Quoted]:
             value = {"cut": shorten(text, most), "characters": len(text)}
         elif len(text) <= room:
             room -= len(text)
-            value = one.payload
+            value, whole = one.payload, True
         elif cuts:
             room, cuts = 0, cuts - 1
             value = {"cut": shorten(text, _CUT), "characters": len(text)}
@@ -108,9 +136,10 @@ def _evidence(observation: Observation) -> list[Quoted]:
             older = found[: len(found) - index]
             names = [f"{e.name} {e.tool}" for e in older[-_NAMED:]]
             about = {"newest of them": names, "number": len(older)}
-            shown.append(Quoted("earlier", "results that are not shown any more", about, "system"))
+            shown.append(Quoted("earlier", "results that are not shown any more", about, "system", whole=False))
             break
-        shown.append(Quoted(one.name, _label(one), value, "untrusted" if one.trust == "mixed" else "system"))
+        trust = "untrusted" if one.trust == "mixed" else "system"
+        shown.append(Quoted(one.name, _label(one), value, trust, whole))
     return shown[::-1]
 
 

@@ -12,7 +12,10 @@ from statemachine_agent.errors import UsageError
 from statemachine_agent.models.port import Model
 from statemachine_agent.text import did_you_mean, one_line
 
-KINDS = "`ask` (a person in the terminal), `scripted:FILE`, `openai:NAME`, `anthropic:NAME` and `google:NAME`"
+KINDS = (
+    "`ask` (a person in the terminal), `scripted:FILE`, `openai:NAME`, `anthropic:NAME`, `google:NAME`, `local:smollm2`"
+    " (on this machine) and `chance:SEED` (drawn)"
+)
 #: what is sent to a server of one's own that asks for no key
 _NO_KEY = "none"
 
@@ -34,6 +37,14 @@ def model_of(
         from statemachine_agent.models.ask import AskModel
 
         return AskModel(environment)
+    if kind == "local":
+        from statemachine_agent.models.local import LocalModel
+
+        return LocalModel(spec, environment)
+    if kind == "chance":
+        from statemachine_agent.models.chance import ChanceModel
+
+        return ChanceModel(spec)
     settings = named.get(spec) or (NamedModel.model_validate({"use": spec}) if SPEC.fullmatch(spec) else None)
     if settings is None:
         names = ", ".join(f"`{name}`" for name in named)

@@ -117,8 +117,8 @@ SHOP = re.compile(
     r"refund|Refund|REFUND|order_id|payment|Payment|PAYMENT|8472|customer|Customer|CUSTOMER"
     r"|\b[Cc]aptured?\b|\bCAPTURED?\b"
 )
-#: the demo itself, and the command that starts its services
-OF_THE_DEMO = {"cli/demo.py", "cli/sandbox.py"}
+#: the demo itself and what it is compared with, and the command that starts its services
+OF_THE_DEMO = {"cli/demo.py", "cli/by_chance.py", "cli/sandbox.py"}
 
 
 def test_the_runtime_knows_no_shop() -> None:
