@@ -10,6 +10,7 @@ import click
 from statemachine_agent.cli.options import json_option, project_of
 from statemachine_agent.cli.output import say, show_json
 from statemachine_agent.definition.named_models import NamedModel, key_names
+from statemachine_agent.definition.token_source import TokenSource
 
 
 @click.command(short_help="The settings in force.")
@@ -23,6 +24,7 @@ def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
         name: "set in the environment" if project.environ.get(name) else default or "not set"
         for name, default in project.settings.variables.items()
     }
+    values["oauth2"] = {name: _source(one, project.environ) for name, one in project.settings.oauth2.items()}
     values["models"] = {name: _model(one, project.environ) for name, one in project.settings.models.items()}
     if as_json:
         show_json({"source": project.source, "folder": str(project.folder), "settings": values})
@@ -45,6 +47,14 @@ def _model(named: NamedModel, environ: Mapping[str, str]) -> dict[str, Any]:
     names = key_names(named)
     there = next((f"{name}, set in the environment" for name in names if environ.get(name, "").strip()), None)
     found["key"] = there or (f"{names[0]}, not set" if names else "none")
+    return found
+
+
+def _source(source: TokenSource, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What is written of a token source, times in seconds; of its secret, where it stands and whether it is there."""
+    found = source.model_dump(exclude_none=True)
+    found["timeout"] = source.timeout.total_seconds()
+    found["client_secret"] = f"{source.secret}, {'set in the environment' if environ.get(source.secret) else 'not set'}"
     return found
 
 

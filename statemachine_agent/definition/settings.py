@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from statemachine_agent import files
 from statemachine_agent.definition.named_models import NamedModel, Price
@@ -102,17 +102,20 @@ class Settings(Node):
     #: where the sandbox keeps its files
     sandbox: str = ".sma/sandbox"
 
-    @model_validator(mode="after")
-    def _listed(self) -> Settings:
-        for source, one in self.oauth2.items():
-            for name in one.variables:
-                if name not in self.variables:
-                    message = f"`oauth2.{source}` needs `${{{name}}}`, which is not listed"
-                    raise complaint(message, f'write `{name} = ""` under `variables`')
-            if self.variables[one.secret]:
-                message = f"`{one.secret}` is the secret of `oauth2.{source}`, and has a value here"
+    @field_validator("oauth2")
+    @classmethod
+    def _secrets_elsewhere(cls, value: Mapping[str, TokenSource], info: ValidationInfo) -> Mapping[str, TokenSource]:
+        """Every variable of a source is listed, and that of its secret has no value in a file."""
+        variables: Mapping[str, str] = info.data.get("variables", {})
+        for source, one in value.items():
+            missing = next((name for name in one.variables if name not in variables), None)
+            if missing is not None:
+                message = f"`{source}` needs `${{{missing}}}`, which is not listed"
+                raise complaint(message, f'write `{missing} = ""` under `variables`')
+            if variables[one.secret]:
+                message = f"`{one.secret}`, the secret of `{source}`, has a value in a file"
                 raise complaint(message, f'write `{one.secret} = ""`, and set it in the environment')
-        return self
+        return value
 
 
 @dataclass(frozen=True)
@@ -268,6 +271,8 @@ def _settings(table: Mapping[str, Any], source: str, environ: Mapping[str, str])
         if error["type"] == "extra_forbidden":
             hint = did_you_mean(str(error["loc"][-1]), _keys_at(error["loc"]))
             raise SettingsError(f"{source}: unknown setting `{one_line(where, 60)}`", hint=hint) from None
+        if error["type"] == "missing":
+            raise SettingsError(f"{source}: `{one_line(where, 60)}` is missing", hint="write it there") from None
         sentence, advice = explain(error)
         source = origin.get(str(error["loc"][0]), source)
         raise SettingsError(f"{source}: `{one_line(where, 60)}`: {sentence}", hint=advice) from None

@@ -19,8 +19,9 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.errors import CanonicalError
 from statemachine_agent.text import one_line
 from statemachine_agent.tools import results
-from statemachine_agent.tools.outcome import LineError, LostError, NotSentError, RefusedByServiceError, TokenError
+from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
 from statemachine_agent.tools.request import Reach, ToolRequest
+from statemachine_agent.tools.troubles import LineError, TokenError
 
 if TYPE_CHECKING:
     import httpx

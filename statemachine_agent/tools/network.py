@@ -19,8 +19,9 @@ import httpx
 from statemachine_agent.environment import Environment
 from statemachine_agent.text import one_line, said_by
 from statemachine_agent.tools.addresses import bracketed, is_listed, parsed, trouble
-from statemachine_agent.tools.outcome import LineError, NotSentError
+from statemachine_agent.tools.outcome import NotSentError
 from statemachine_agent.tools.request import Reach
+from statemachine_agent.tools.troubles import LineError
 
 #: what a connection can meet; everything else is a mistake of ours
 _TROUBLES = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)
@@ -68,12 +69,11 @@ class Network:
             raise NotSentError(f"{port} is no port", reason="invalid_argument")
         if not is_listed(host, port, self._reach.hosts):
             raise NotSentError(
-                f"the host {bracketed(host)}:{port} is not in the list",
-                hint="add it to `hosts` in the settings",
+                f"the host {bracketed(host)}:{port} is not in the list; add it to `hosts` in the settings",
                 reason="host_not_allowed",
             )
         if url.userinfo:
-            raise NotSentError("a name of a user stands before the host; use a header", reason="invalid_argument")
+            raise NotSentError("a name of a user stands before the host; use a header", reason="host_not_allowed")
 
     def pool(self, url: httpx.URL, *, kept: bool) -> httpcore.AsyncConnectionPool:
         """The connections for an address; the first one with TLS takes a while to make, which is no service's time."""

@@ -20,8 +20,9 @@ from statemachine_agent.definition.token_source import TokenSource
 from statemachine_agent.environment import Environment
 from statemachine_agent.tools import results
 from statemachine_agent.tools.network import Answer, Network
-from statemachine_agent.tools.outcome import LineError, NotSentError, TokenError
+from statemachine_agent.tools.outcome import NotSentError
 from statemachine_agent.tools.request import Reach
+from statemachine_agent.tools.troubles import LineError, TokenError
 
 _ROOM = 64 * 1024  # bytes of an answer
 _LONGEST = 16 * 1024  # characters of a token

@@ -80,18 +80,3 @@ class LostError(SmaError):
     """The request was sent, and no usable answer came."""
 
     reason = "unavailable"
-
-
-class TokenError(NotSentError):
-    """There is no access token, so nothing was sent to the tool's service."""
-
-    reason = "token_refused"
-
-
-# ---------------------------------------------------------------- what a connection raises
-
-
-class LineError(SmaError):
-    """A connection could not be made, or broke off; whether anything was sent, only who watched it can say."""
-
-    reason = "unavailable"

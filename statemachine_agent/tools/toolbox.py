@@ -170,7 +170,9 @@ class Toolbox:
 
     @staticmethod
     def _read_failed(manifest: ToolManifest, problem: NotSentError | LostError | results.BadResultError) -> Failed:
-        return Failed(problem.reason, problem.message, retryable=problem.reason in manifest.retry.errors)
+        # nobody who wants a service asked again when it cannot be reached means only one of the two
+        reasons = {problem.reason, "unavailable" if problem.reason == "token_unavailable" else problem.reason}
+        return Failed(problem.reason, problem.message, retryable=not reasons.isdisjoint(manifest.retry.errors))
 
     def _binding(self, manifest: ToolManifest) -> Binding:
         if manifest.tool in self._own:

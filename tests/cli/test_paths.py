@@ -177,7 +177,7 @@ def test_a_report_keeps_its_lines_and_a_name_of_a_file_adds_none(sma: Sma) -> No
     ("value", "place", "words"),
     [
         ("http://127.0.0.1:9", "${PAYMENTS_URL} (127.0.0.1:9)", "All connection attempts failed"),
-        ("http://me:secret@127.0.0.1:9/x", "${PAYMENTS_URL} (127.0.0.1:9)", "All connection attempts failed"),
+        ("http://me:secret@127.0.0.1:9/x", "${PAYMENTS_URL} (127.0.0.1:9)", "a name of a user stands before the host"),
         ("http://nowhere.invalid", "${PAYMENTS_URL} (nowhere.invalid)", "is not in the list"),
     ],
     ids=["refused", "with a password", "another host"],

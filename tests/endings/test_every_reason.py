@@ -57,6 +57,19 @@ NAMED = {
     "invalid_argument": (REQUESTS, "test_a_path_segment_that_would_move_is_refused"),
     "not_configured": ("unit/tools/test_tools_python.py", "test_what_cannot_be_had_is_known_before_anything_was_done"),
     "host_not_allowed": (REQUESTS, "test_only_the_hosts_of_the_list_are_reached"),
+    "address_not_allowed": (
+        "unit/tools/test_tools_http_addresses.py",
+        "test_one_address_inside_is_enough_to_trust_none",
+    ),
+    "tls_required": ("unit/tools/test_tools_http_tls.py", "test_without_tls_nobody_is_asked_but_this_machine"),
+    "token_unavailable": (
+        "unit/tools/test_tools_oauth2.py",
+        "test_a_service_that_may_be_better_in_a_moment_is_asked_again",
+    ),
+    "token_refused": (
+        "unit/tools/test_tools_oauth2.py",
+        "test_an_answer_without_a_token_sends_nothing_and_is_not_quoted",
+    ),
     "unavailable": (ENDINGS, "test_nothing_could_be_sent"),
     "timeout": (HTTP_READS, "test_slowness_is_a_timeout_and_tried_again"),
     "rate_limited": (HTTP_READS, "test_only_the_errors_of_the_manifest_are_tried_again"),

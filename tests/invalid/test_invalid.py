@@ -38,6 +38,7 @@ def report_of(path: Path) -> Report:
         variables=frozenset({"LIBRARY"}),
     )
     report = Report()
+        token_sources=frozenset({"desk"}),
     report.add(replace(fault, file=path.name) for fault in faults)
     if not faults:
         report.add(

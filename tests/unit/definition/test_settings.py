@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,10 @@ def test_variables_override_single_values(tmp_path: Path) -> None:
         ('hosts = "a"\n', "`hosts`: `a` is not a list", "write a list"),
         ('[variables]\nlower = "x"\n', "`variables.lower`: `lower` is not the name of a variable", "A-Z"),
         ("db = \n", "is not valid TOML", "mend it there"),
+        ('private_hosts = "a"\n', "`private_hosts`: `a` is not a list", "write a list"),
+        ("ca_file = 3\n", "`ca_file`: `3` is not a text", "put it in quotes"),
+        ('[oauth2.Desk]\ntoken_url = "https://a"\n', "`oauth2.Desk`", "a-z"),
+        ('[oauth2.desk]\nclient_id = "a"\n', "`oauth2.desk.token_url` is missing", "write it there"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_advice(tmp_path: Path, text: str, message: str, hint: str) -> None:
@@ -112,3 +117,66 @@ def test_a_script_of_the_settings_lies_in_their_folder(tmp_path: Path) -> None:
 def test_only_the_demo_believes_what_people_say_of_themselves() -> None:
     project = load_project(demo_settings().parent, {"SMA_SETTINGS": str(demo_settings())})
     assert project.settings.identity == "asserted"
+
+
+SOURCE = """[variables]
+DESK_SECRET = ""
+DESK_ID = "agent"
+[oauth2.desk]
+token_url = "https://login.example/token"
+client_id = "${DESK_ID}"
+client_secret = "${DESK_SECRET}"
+"""
+
+
+def test_a_token_source_names_where_its_secret_stands(tmp_path: Path) -> None:
+    write(tmp_path / "statemachine-agent.toml", SOURCE + 'scope = "a b"\ntimeout = "5s"\n')
+    project = load_project(tmp_path, {})
+    source = project.settings.oauth2["desk"]
+    assert (source.secret, source.variables) == ("DESK_SECRET", ("DESK_ID", "DESK_SECRET"))
+    assert project.listed == (frozenset({"DESK_ID", "DESK_SECRET"}), frozenset({"desk"}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint"),
+    [
+        ("${DESK_SECRET}", "hunter2-hunter2", "`oauth2.desk.client_secret`: a secret stands in no file", "environment"),
+        ("${DESK_SECRET}", "${DESK_SECRET}x", "a secret stands in no file", "environment"),
+        (
+            'DESK_SECRET = ""',
+            'DESK_SECRET = "hunter2-hunter2"',
+            "`DESK_SECRET`, the secret of `desk`, has a value in a file",
+            "set it",
+        ),
+        ('DESK_SECRET = ""\n', "", "`oauth2`: `desk` needs `${DESK_SECRET}`, which is not listed", "under `variables`"),
+        ('DESK_ID = "agent"\n', "", "`oauth2`: `desk` needs `${DESK_ID}`, which is not listed", "under `variables`"),
+        ("${DESK_ID}", "${desk}", "a variable is written `${NAME}`, in capitals", "A-Z"),
+        ("https://login", "ftp://login", "this is not the address of a token service", "https://"),
+        ("https://login", "https://me:hunter2-hunter2@login", "this is not the address of a token service", "https://"),
+        ("/token", "/token?key=hunter2-hunter2", "this is not the address of a token service", "https://"),
+        (
+            "[oauth2.desk]",
+            "[oauth2.desk]\ntoken = 1",
+            "unknown setting `oauth2.desk.token`",
+            "did you mean `token_url`",
+        ),
+        ("[oauth2.desk]", '[oauth2.desk]\ncredentials = "jwt"', "`jwt` is not one of `basic`, `body`", "write one"),
+        ("[oauth2.desk]", '[oauth2.desk]\ntimeout = "0s"', "`oauth2.desk.timeout`", ""),
+    ],
+)
+def test_a_token_source_that_cannot_be_used_is_refused_and_no_secret_quoted(
+    tmp_path: Path, old: str, new: str, message: str, hint: str
+) -> None:
+    assert old in SOURCE
+    write(tmp_path / "statemachine-agent.toml", SOURCE.replace(old, new, 1))
+    with pytest.raises(SettingsError, match=re.escape(message)) as caught:
+        load_project(tmp_path, {})
+    assert "hunter2" not in caught.value.message + (caught.value.hint or "")
+    assert hint in (caught.value.hint or "")
+
+
+def test_private_hosts_come_from_the_environment_too_and_authorities_lie_beside_the_settings(tmp_path: Path) -> None:
+    write(tmp_path / "statemachine-agent.toml", 'private_hosts = ["a"]\nca_file = "certs/own.pem"\n')
+    project = load_project(tmp_path, {"SMA_PRIVATE_HOSTS": "b:80, c"})
+    assert project.settings.private_hosts == ("b:80", "c")
+    assert project.ca_file == str(tmp_path / "certs" / "own.pem")

@@ -213,7 +213,7 @@ async def test_letters_that_only_look_alike_make_no_host_of_the_list(host: str) 
 async def test_the_host_that_is_judged_is_the_one_that_goes_on_the_wire() -> None:
     found = await outcome_of(write_tool("${URL}/"), {}, reach({"URL": "https://10。0。0。1"}), key="w:1")
     assert isinstance(found, Blocked)
-    assert found.detail.endswith("the host 10.0.0.1:443 is not in the list")
+    assert found.detail.endswith("the host 10.0.0.1:443 is not in the list; add it to `hosts` in the settings")
 
 
 def test_a_list_may_name_a_host_as_people_write_it() -> None:
@@ -230,5 +230,5 @@ async def test_a_name_of_a_user_before_the_host_is_refused_where_the_host_is_in_
         url = service.url.replace("://", "://me:secret@")
         found = await outcome_of(write_tool("${URL}/"), {}, reach({"URL": url}), key="w:1")
         assert service.requests == []
-    assert isinstance(found, Blocked) and found.reason == "invalid_argument"
+    assert isinstance(found, Blocked) and found.reason == "host_not_allowed"
     assert "secret" not in found.detail and "me" not in found.detail.split()

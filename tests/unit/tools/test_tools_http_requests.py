@@ -128,8 +128,8 @@ async def test_only_the_hosts_of_the_list_are_reached() -> None:
             settings = reach({"URL": f"http://{host}:{port}"}, hosts=frozenset(allowed))
             found = await outcome_of(write_tool("${URL}/"), {}, settings, key="w:1")
             if isinstance(found, Blocked) and found.reason == "host_not_allowed":
-                told = f": the host {host.rpartition('@')[2].lower()}:{port} is not in the list"
-                assert found.detail.startswith("${URL}") and found.detail.endswith(told)
+                told = f": the host {host.rpartition('@')[2].lower()}:{port} is not in the list; add it to `hosts`"
+                assert found.detail.startswith("${URL}") and told in found.detail
                 assert "@" not in found.detail, "what stands before the host may be a password"
                 return False
             return True

@@ -316,9 +316,10 @@ async def test_an_answer_without_a_token_sends_nothing_and_is_not_quoted(said: b
         assert len(found.tokens.requests) == 2  # it would say the same again
 
 
+@pytest.mark.parametrize("errors", ["unavailable", "token_unavailable"])
 @pytest.mark.parametrize("said", [answer(500), answer(503), answer(429), answer(408), None])
 @on_loop
-async def test_a_service_that_may_be_better_in_a_moment_is_asked_again(said: bytes | None) -> None:
+async def test_a_service_that_may_be_better_in_a_moment_is_asked_again(said: bytes | None, errors: str) -> None:
     """As one of the tool itself is: nothing was sent yet."""
     async with desk(said, said, given()) as found:
         assert isinstance(await found.write(retry={"unsent": 3}), Ok)
@@ -326,7 +327,7 @@ async def test_a_service_that_may_be_better_in_a_moment_is_asked_again(said: byt
     async with desk(said) as found:
         write = await found.write(retry={"unsent": 2})
         assert isinstance(write, Blocked) and write.reason == "token_unavailable"
-        read = await found.read(retry={"attempts": 2, "errors": ["token_unavailable"]})
+        read = await found.read(retry={"attempts": 2, "errors": [errors]})
         assert isinstance(read, Failed) and read.error_class == "token_unavailable"
         assert found.service.requests == [] and len(found.tokens.requests) == 4
 
