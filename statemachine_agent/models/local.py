@@ -6,6 +6,7 @@ know what is allowed beyond the prompt.
 
 from __future__ import annotations
 
+import atexit
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ _THREADS = 1  # more of them wait for each other, actively, on a machine that do
 _TEMPERATURE = 0.7  # with none at all so small a model says the same for ever, whatever it is told
 _TIME = 60.0  # seconds of one inference
 _LEAST = 1.0
+#: seconds that the end of the process waits for an answer that nobody waits for: memory that is read must not be freed
+_LAST = 30.0
 _TURN = Environment().lock()  # one inference at a time: the library's model is one state
 
 
@@ -112,6 +115,7 @@ def _engine(name: str) -> tuple[Any, int]:
     folders = (found.submodule_search_locations if found else None) or []
     (file,) = (path for folder in folders for path in Path(folder).glob("*.gguf"))
     made = Llama(str(file), n_ctx=_CONTEXT, n_threads=_THREADS, n_threads_batch=_THREADS, verbose=False)
+    atexit.register(_TURN.acquire, timeout=_LAST)
     made.eval(made.tokenize(EXAMPLES.encode()))  # what all prompts begin with is read once
     return made, made.n_tokens
 
