@@ -31,7 +31,7 @@ def set_fault(url: str, mode: str, times: int | None = 1, seconds: float | None 
 
 
 def clear_faults(url: str) -> None:
-    """Make the service behave from now on."""
+    """Make the service behave from now on; requests that a slow mode keeps waiting go on at once."""
     _call("DELETE", f"{url}/_faults")
 
 

@@ -11,14 +11,15 @@
 ``garbage``               do the work, answer with the right status and a body that is not JSON
 ``huge``                  do the work, answer with the right body plus a field ``padding`` of 2,000,000 characters
 ========================  ======================================================================================
+
+Clearing the faults also ends the waits of requests that are slow already.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .exchange import Answer, Json, Problem
 from .fields import ANY_STRING, take
@@ -39,13 +40,14 @@ class Fault:
     """A way of going wrong, and which requests it hits.
 
     ``on``: "write" for POST, "read" for GET and HEAD; ``times``: how many are still to be hit (None: until cleared);
-    ``seconds``: the wait of the slow modes.
+    ``seconds``: the wait of the slow modes, which ends early when ``cleared`` is set.
     """
 
     mode: str
     on: str
     times: int | None
     seconds: float | None
+    cleared: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
 
 class Faults:
@@ -55,6 +57,7 @@ class Faults:
         """``allowed`` maps "read" and "write" to the modes the service knows for them."""
         self._allowed = allowed
         self._waiting: list[Fault] = []
+        self._cleared = threading.Event()
         self._lock = threading.Lock()
 
     def add(self, body: object) -> Fault:
@@ -78,18 +81,21 @@ class Faults:
                     del self._waiting[place]
                 elif fault.times is not None:
                     self._waiting[place] = replace(fault, times=fault.times - 1)
-                return fault
+                return replace(fault, cleared=self._cleared)
         return None
 
     def clear(self) -> None:
-        """Behave from now on."""
+        """Behave from now on; requests that wait go on."""
         with self._lock:
             self._waiting.clear()
+            self._cleared.set()
+            self._cleared = threading.Event()
 
     def all(self) -> list[Json]:
         """What is still waiting, in order, as ``{"mode", "on", "times", "seconds"}``."""
         with self._lock:
-            return [asdict(fault) for fault in self._waiting]
+            names = ("mode", "on", "times", "seconds")
+            return [{name: getattr(fault, name) for name in names} for fault in self._waiting]
 
     def _checked(self, body: object) -> Fault:
         given = {"on": "write", "times": 1, "seconds": None, **body} if isinstance(body, dict) else body
@@ -129,7 +135,7 @@ def misbehave(fault: Fault | None, work: Callable[[], Answer]) -> Answer | None:
 
 def _wait(fault: Fault | None) -> None:
     if fault is not None and fault.seconds is not None:
-        time.sleep(fault.seconds)
+        fault.cleared.wait(fault.seconds)
 
 
 def _one_of(words: list[str]) -> tuple[str, Callable[[object], bool]]:

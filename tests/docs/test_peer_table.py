@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support import forks
 from support.refund import ROOT
 
 OURS = ROOT / "benchmarks" / "peer_trials" / "ours.py"
@@ -21,7 +21,7 @@ COLUMN = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", TABLE, re.MULTILINE))
 def run(folder: Path, *steps: str) -> tuple[list[str], str, list[int]]:
     """What each step reported, the last one's note, and what was paid."""
     command = [sys.executable, str(Path(__file__).parent / "peer_driver.py"), str(OURS), str(folder), *steps]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = forks.run(command, timeout=60, check=True)
     *said, paid = [json.loads(line) for line in done.stdout.splitlines()]
     said = [s for s in said if s is not None]
     return [s["status"] for s in said], said[-1]["note"], paid

@@ -21,15 +21,21 @@ TOOLS = '''
 import json, os, subprocess, sys
 
 LATER = """
-import json, os, subprocess, sys
+import contextlib, io, json, os, sys
+from statemachine_agent.cli.main import run
 sys.stdin.read()
 def sma(*arguments, **more):
-    command = [sys.executable, "-m", "statemachine_agent", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env={**os.environ, **more})
-(request,) = json.loads(sma("approvals", "--json").stdout)
+    out, err, before = io.StringIO(), io.StringIO(), dict(os.environ)
+    os.environ.update(more)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(arguments)
+    os.environ.clear()
+    os.environ.update(before)
+    return code, out.getvalue(), err.getvalue()
+(request,) = json.loads(sma("approvals", "--json")[1])
 tried = [sma("approve", request["approval"]["id"], *claim, **more) for claim, more in TRIES]
 with open("said.part", "w") as file:
-    json.dump([[t.returncode, t.stderr] for t in tried], file)
+    json.dump([[code, err] for code, _, err in tried], file)
 os.rename("said.part", "said")
 """
 

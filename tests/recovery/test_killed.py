@@ -65,12 +65,13 @@ def test_killed_in_flight_before_the_service_commits(
     """The service has not done it yet, and does it later, while the key is asked for: still one."""
     sma, task = approved
     url = services.urls[service]
-    control.set_fault(url, "slow_before", seconds=5)
+    control.set_fault(url, "slow_before", seconds=60)
     worker = sma.start("resume", task)
     until(lambda: seen(url, "POST", path), "the request")
     kill(worker)
     assert sma.show(task)["open_effects"]
     assert finish(sma, task)["version"] == 14, "unknown, absent, a second intent"
+    control.clear_faults(url)  # only now does the service do it
     until(lambda: all(r["status"] is not None for r in seen(url, "POST", path)), "the first request's end")
     assert_exactly_once(services)
 
@@ -99,10 +100,11 @@ def test_killed_after_the_answer_and_before_its_record(
     """The answer came and could not be written down: it is found by its key."""
     sma, task = approved
     url = services.urls[service]
-    control.set_fault(url, "slow", seconds=0.6)
+    control.set_fault(url, "slow", seconds=60)
     worker = sma.start("resume", task)
     until(lambda: seen(url, "POST", path), "the request")
     with write_lock(sma.db):
+        control.clear_faults(url)
         until(lambda: [r for r in seen(url, "POST", path) if r["status"] == 201], "the answer")
         assert worker.poll() is None
         kill(worker)
@@ -130,15 +132,15 @@ def test_killed_twice_in_a_row_at_the_same_point(services: Sandbox, approved: tu
     """A resume that is killed too changes nothing of the promise."""
     sma, task = approved
     url = services.urls["REFUNDS_URL"]
-    control.set_fault(url, "slow_before", seconds=5)
+    control.set_fault(url, "slow_before", seconds=60)
     worker = sma.start("resume", task)
     until(lambda: seen(url, "POST", "/refunds"), "the request")
     kill(worker)
-    control.set_fault(url, "slow", on="read", seconds=20)
+    control.set_fault(url, "slow", on="read", seconds=60)
     worker = sma.start("resume", task)
     until(lambda: seen(url, "GET", "/refunds?key="), "the reconciliation")
     kill(worker)
-    control.clear_faults(url)
     assert finish(sma, task)["status"] == "SUCCEEDED"
+    control.clear_faults(url)  # only now does the service do what the first request asked
     until(lambda: all(r["status"] is not None for r in seen(url, "POST", "/refunds")), "the first request's end")
     assert_exactly_once(services)

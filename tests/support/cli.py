@@ -137,12 +137,13 @@ class Here(Sma):
 
 def until(ready: Callable[[], Any], what: str) -> Any:
     """Wait for something that another process does; fail with `what` if it does not."""
-    end = time.monotonic() + DEADLINE
+    end, pause = time.monotonic() + DEADLINE, 0.002
     while time.monotonic() < end:
         found = ready()
         if found:
             return found
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.05)  # asking costs the other process time, too
     raise AssertionError(f"waited in vain for {what}")
 
 

@@ -1,8 +1,8 @@
 """A Python that has imported everything and turns into the programs it is asked for: the other half of `support.forks`.
 
 Usage: `python -P -m support.fork_server FD`, FD one end of a socket pair. For each order it forks. The fork gets the asked
-environment, folder and descriptors, leaves the loop below and goes on as `python -m MODULE` or `python -c CODE` would, to the
-interpreter's own end. Nothing here is compiled, opened, drawn at random or run in a thread before the fork, so that nothing is
+environment, folder and descriptors, leaves the loop below and goes on as `python -m MODULE`, `python -c CODE` or
+`python SCRIPT` would, to the interpreter's own end. Nothing here is compiled, opened, drawn at random or run in a thread before the fork, so that nothing is
 shared. It must not know what is run.
 """
 
@@ -173,6 +173,8 @@ def main() -> None:
     become({**order, "ignores_ctrl_c": ignores, "own": own}, descriptors)
     if order["module"] is not None:
         runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
+    elif order["script"] is not None:
+        runpy.run_path(order["script"], run_name="__main__")
     else:
         main_module = type(sys)("__main__")
         sys.modules["__main__"] = main_module

@@ -109,18 +109,21 @@ def _order(command: Any, cwd: Any, env: Mapping[str, str] | None) -> dict[str, A
     words = [os.fspath(word) for word in command[1:]]
     is_safe = words[:1] == ["-P"]
     words = words[is_safe:]
-    if len(words) < 2 or words[0] not in {"-m", "-c"} or _start(environ) != _STARTED:
+    is_script = words[0].endswith(".py")
+    if not (is_script or words[0] in {"-m", "-c"}) or _start(environ) != _STARTED:
         return None
     try:
         folder = os.path.realpath(Path.cwd() if cwd is None else cwd, strict=True)
     except OSError:
         return None
-    here = [] if is_safe else [folder if words[0] == "-m" else ""]
+    first = {"-m": folder, "-c": ""}.get(words[0], str(Path(words[0]).resolve().parent))
+    here = [] if is_safe else [first]
     path = [*here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         "module": words[1] if words[0] == "-m" else None,
         "code": words[1] if words[0] == "-c" else None,
-        "argv": [words[0], *words[2:]],
+        "script": words[0] if is_script else None,
+        "argv": words if is_script else [words[0], *words[2:]],
         "path": path,
         "cwd": folder,
         "environ": environ,

@@ -185,6 +185,18 @@ def test_a_fault_until_cleared_lasts_until_cleared(urls: dict[str, str], call: A
     assert statuses == [503, 503, 503, 201]
 
 
+def test_clearing_ends_the_wait_of_a_slow_request(
+    urls: dict[str, str], post_without_waiting: Any, eventually: Any
+) -> None:
+    url = urls["NOTIFICATIONS_URL"]
+    control.set_fault(url, "slow_before", seconds=FOR_EVER)
+    before = len(control.log(url))
+    with post_without_waiting(url, "/messages", body("", "cleared"), "cleared:1"):
+        eventually(lambda: len(control.log(url)) > before)
+        control.clear_faults(url)
+        eventually(lambda: control.log(url)[-1]["status"] == 201)
+
+
 def test_faults_queue_and_can_be_listed(urls: dict[str, str], call: Any) -> None:
     url = urls["REFUNDS_URL"]
     control.set_fault(url, "refuse", times=2)
