@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from statemachine_agent.errors import RefusedError, SmaError
     from statemachine_agent.loop.context import Event
     from statemachine_agent.models.decision import RawCall, RawReply
-    from statemachine_agent.models.port import Model, Prompt, Reply, Spent
+    from statemachine_agent.models.port import Model, Piece, Prompt, Reply, Spent
     from statemachine_agent.models.scripted import ScriptedModel
     from statemachine_agent.policy.identity import Identity
     from statemachine_agent.records import Checkpoint, Status
@@ -34,6 +34,7 @@ _PLACES = {
     "LostError": "tools.outcome",
     "Model": "models.port",
     "NotSentError": "tools.outcome",
+    "Piece": "models.port",
     "Prompt": "models.port",
     "RawCall": "models.decision",
     "RawReply": "models.decision",
@@ -60,6 +61,7 @@ __all__ = [
     "LostError",
     "Model",
     "NotSentError",
+    "Piece",
     "Prompt",
     "RawCall",
     "RawReply",

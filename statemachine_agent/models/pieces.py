@@ -11,6 +11,9 @@ from typing import Any
 
 from statemachine_agent.models.port import Hear, ModelUnavailableError, Piece
 
+#: characters of one answer, thoughts included; far more than any decision has, and no server can fill the memory
+_MOST = 4_000_000
+
 
 async def told(stream: Any, hear: Hear, label: str) -> Any:
     """The library's response, when all of it has come; ModelUnavailableError where it broke off before its end.
@@ -19,8 +22,13 @@ async def told(stream: Any, hear: Hear, label: str) -> Any:
     for has ended.
     """
     numbers: dict[int, int] = {}
+    left = _MOST
     async for event in stream:
-        for piece in _pieces(event, numbers):
+        found = list(_pieces(event, numbers))
+        left -= sum(len(piece.text) for piece in found) or _silent(event)
+        if left < 0:
+            raise ModelUnavailableError(f"{label} sent more than {_MOST:,} characters")
+        for piece in found:
             hear(piece)
     response = stream.get()
     ended = (response.provider_details or {}).get("finish_reason") or response.finish_reason == "content_filter"
@@ -51,6 +59,15 @@ def _pieces(event: Any, numbers: dict[int, int]) -> Iterator[Piece]:
             number = numbers.setdefault(index, len(numbers))
             yield from _some("call", name, number)
             yield from _some("arguments", args, number)
+
+
+def _silent(event: Any) -> int:
+    """Characters of what is kept and not told: thoughts."""
+    if event.event_kind not in ("part_start", "part_delta"):
+        return 0
+    part = getattr(event, "part", None) or getattr(event, "delta", None)
+    text = getattr(part, "content", None) or getattr(part, "content_delta", None)
+    return len(text) if isinstance(text, str) else 0
 
 
 def _some(kind: str, given: Any, number: int = 0) -> Iterator[Piece]:

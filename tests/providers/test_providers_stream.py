@@ -124,11 +124,24 @@ def test_a_refusal_is_the_same_failed_attempt(provider: Provider, play: Fails) -
         )  # fmt: skip
 
 
-def test_a_server_that_falls_silent_is_given_up_in_its_own_time(provider: Provider) -> None:
-    found, heard = aloud(provider, Streams(SPEAKS, "hold", 3), timeout="400ms")
-    assert isinstance(found, ModelUnavailableError)
-    assert found.message == "fast gave no answer within 0.4 s"
-    assert heard
+def test_a_server_that_falls_silent_is_given_up_when_its_time_is_over(provider: Provider) -> None:
+    """Words that came do not lengthen it. Here it is over as soon as something was heard."""
+
+    class Over(Quick):
+        def timeout(self, seconds: float | None) -> asyncio.Timeout:
+            self.limit = asyncio.timeout(seconds)
+            return self.limit
+
+    environment, heard = Over(), list[Piece]()
+    provider.plays = [Streams(SPEAKS, "hold", 3)]
+
+    def hear(piece: Piece) -> None:
+        heard.append(piece)
+        environment.limit.reschedule(0)
+
+    with pytest.raises(ModelUnavailableError, match=r"fast gave no answer within 20 s") as failed:
+        asyncio.run(model(provider, environment).decide_aloud(prompt(), hear))
+    assert heard and failed.value.spent is not None
 
 
 def test_the_second_model_is_heard_where_the_first_fails() -> None:
@@ -260,6 +273,12 @@ def test_a_megabyte_of_words_is_not_told_in_full_and_decides_nothing(provider: P
     assert rows[0]["error_class"] == "text_without_call"
     assert MOST_HEARD <= len(heard.text("words")) <= MOST_HEARD + 10
     assert task.head.reason == "no_action"
+
+
+def test_no_server_can_fill_the_memory(provider: Provider) -> None:
+    found, _ = aloud(provider, Streams(Says(text="x" * 4_000_001), size=100_000))
+    assert isinstance(found, ModelUnavailableError)
+    assert found.message == "fast sent more than 4,000,000 characters"
 
 
 def test_a_step_that_is_called_off_is_marked(provider: Provider, tmp_path: Path) -> None:
