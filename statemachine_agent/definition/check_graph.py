@@ -17,6 +17,7 @@ from statemachine_agent.definition.machine import (
     MachineDefinition,
     RouteState,
     State,
+    SubMachineState,
     WaitState,
 )
 from statemachine_agent.definition.names import ENDS
@@ -134,7 +135,7 @@ def _free_targets(catalogue: Catalogue, machine: MachineDefinition, name: str) -
     tool = catalogue.tool(state.call) if isinstance(state, CallState) else None
     rows: Iterable[Row]
     match state:
-        case ChooseState():
+        case ChooseState() | SubMachineState():  # what goes on in another machine is not known here
             return set()
         case WaitState() if _is_limited(catalogue, machine, state):
             rows = state.then.get("exhausted", ())

@@ -54,7 +54,9 @@ _LEADS = {
 
 def from_outside(machine: MachineDefinition) -> Properties:
     """What signals and answers of models give as evidence; nobody vouches for any of it."""
-    return {n: Property(type="object", properties=p, untrusted=True) for n, p in machine.outside.items()}
+    given = {n: Property(type="object", properties=p, untrusted=True) for n, p in machine.outside.items()}
+    unknown = {s.name: ANYTHING for s in machine.all_states.values() if isinstance(s, SubMachineState)}
+    return {**unknown, **given}
 
 
 def check_machine(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
@@ -70,6 +72,7 @@ class _Machine(RowCheck):
         self._guards()
         self._signals()
         self._output()
+        self._filled_ill: list[Path_] = []
         nesting = self.machine.nesting
         for name, state in self.machine.all_states.items():
             self._state(nesting.paths[name], name, state)
@@ -173,10 +176,7 @@ class _Machine(RowCheck):
         elif manifest.is_read and _always_refused(choice):
             message = f"`{manifest.tool}` is never accepted: a read's `refuse` is judged before its `goto`"
             self.fault(path, message, "give the `refuse` a condition that can be told before the call", key=True)
-        self.faults += check_given(
-            self.document, (*path, "with"), choice.pinned, manifest.args, self._known, references.MACHINE_ROOTS,
-            complete=False,
-        )  # fmt: skip
+        self._given((*path, "with"), choice.pinned, manifest.args, complete=False)
         self._steady(path, choice.pinned, manifest)
         for name, argument in manifest.args.items():
             filled = name in choice.pinned or self.document.incomplete((*path, "with"))
@@ -211,9 +211,7 @@ class _Machine(RowCheck):
         outcomes = ("ok", "failed") if tool.is_read else ("ok", "failed", "blocked", "unknown")
         self.outcomes(here, state.then, outcomes, f"a {'read has two' if tool.is_read else 'write has four'} outcomes")
         if state.given != "proposal":
-            self.faults += check_given(
-                self.document, (*path, "with"), state.given, tool.args, self._known, references.MACHINE_ROOTS
-            )
+            self._given((*path, "with"), state.given, tool.args)
             self._steady(path, state.given, tool)
         elif tool.is_read:
             message = f"`{tool.tool}` is a read, and only a write is proposed"
@@ -222,6 +220,12 @@ class _Machine(RowCheck):
             self.proposable((*path, "with"), tool)
         if not tool.is_read:
             self._unknown(path, state, tool)
+
+    def _given(self, path: Path_, given: Mapping[str, Any], args: Properties, *, complete: bool = True) -> None:
+        """The values of one `with`; where another machine is filled wrongly, what follows from that is not told again."""
+        if not any(path[: len(ill)] == ill for ill in self._filled_ill):
+            roots = references.MACHINE_ROOTS
+            self.faults += check_given(self.document, path, given, args, self._known, roots, complete=complete)
 
     def _steady(self, path: Path_, given: Mapping[str, Any], tool: ToolManifest) -> None:
         """What makes two calls the same action does not change with the time."""
@@ -314,9 +318,10 @@ class _Machine(RowCheck):
         if self.machine.scope(name) is not None:
             return
         held: MachineDefinition = state.of
-        self.faults += check_given(
-            self.document, (*path, "with"), state.given, held.input, self._known, inlining.ROOTS
-        )  # fmt: skip
+        faults = check_given(self.document, (*path, "with"), state.given, held.input, self._known, inlining.ROOTS)
+        self.faults += faults
+        if faults:
+            self._filled_ill.append(path)
         if state.answer is not None and self.catalogue.knows_tool(held.machine):
             message = f"`{held.machine}` is a tool too, and `evidence.{held.machine}` could be either"
             self.fault((*path, "machine"), message, "choose another name for one of them")

@@ -65,7 +65,7 @@ class RowCheck:
         """True where there is such a guard; those that came with another machine are read in it only."""
         if name not in self.machine.guards:
             return False
-        return name not in self.machine.guard_scopes or self.document.at(path) is None
+        return name not in self.machine.guard_scopes or self.document.at(path[:-1]) is None
 
     def tool(self, path: Path_, name: str, *, key: bool = False) -> ToolManifest | None:
         """The manifest of `name`; None where there is none, or where nothing can be said about it."""

@@ -35,6 +35,7 @@ ROOTS = frozenset({"input", "actor", "evidence"})
 #: the reason of giving up, where a machine does not say where that leads
 _NO_ACTION = Row(goto="FAILED", reason="no_action")
 
+
 def ends_of(machine: MachineDefinition, *, writes: bool) -> tuple[str, ...]:
     """The ends to which rows of `machine` lead, in the order of the language; `writes`: it has effects that must be settled."""
     rows = [(choice, row) for state in machine.all_states.values() for choice, row in _choices(state)]

@@ -316,7 +316,7 @@ class SubMachineState(Node):
     #: its input, one by one
     given: Mapping[Name, Given] = Field(default_factory=dict, alias="with")
     #: where to, by the end that it comes to
-    then: Annotated[Mapping[End, Targets], NOT_A_TARGET]
+    then: Annotated[Mapping[End, Targets], NOT_A_TARGET, in_schema(minProperties=1)]
 
     @property
     def name(self) -> str:

@@ -68,6 +68,7 @@ def machine_roots(
         "asked": {name: _object(t.args) if t else ANYTHING for name, t in tools.items()},
         "results": {
             **{name: _results(t.args, t.returns) if t else ANYTHING for name, t in tools.items()},
+            **dict.fromkeys(from_outside(machine), ANYTHING),
             **{name: _results({}, properties) for name, properties in machine.outside.items()},
         },
         "effects": _objects({"tool": tool, "key": _TEXT, "status": status}),

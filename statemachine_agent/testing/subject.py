@@ -81,10 +81,14 @@ def reach_of(project: Project) -> Reach:
     )  # fmt: skip
 
 
-def machine_from_texts(machine: str, *tools: str, people: People | None = None) -> Subject:
-    """A machine from YAML texts, for a test that stands in one file; errors as for `load_machine`."""
+def machine_from_texts(machine: str, *tools: str, held: Iterable[str] = (), people: People | None = None) -> Subject:
+    """A machine from YAML texts, for a test that stands in one file; errors as for `load_machine`.
+
+    `held` are the machines that stand in it.
+    """
     sources = [Source(f"tool{number}.yaml", text) for number, text in enumerate(tools, 1)]
-    catalogue = checked_catalogue(Catalogue.build([Source("machine.yaml", machine)], sources, people))
+    machines = [Source("machine.yaml", machine), *(Source(f"machine{n}.yaml", text) for n, text in enumerate(held, 1))]
+    catalogue = checked_catalogue(Catalogue.build(machines, sources, people))
     names = list(catalogue.machines)
     return subject_of(catalogue, names[0] if names else "machine", Reach(), None)
 

@@ -31,14 +31,16 @@ def report_of(path: Path) -> Report:
     context = [read_text(p)[0] for p in sorted((HERE / "context").glob("*.yaml"))]
     people = next(s for s in context if s.name.endswith("people.yaml"))
     tools = [s for s in context if s is not people]
+    held = (HERE / "context" / "machines").glob("*.yaml") if "@" in source.text else ()
+    machines = [read_text(p)[0] for p in sorted(held)]
     catalogue = Catalogue.build(
-        [source] if path.parent.name == "machine" else [],
+        [source, *machines] if path.parent.name == "machine" else [],
         [*tools, source] if path.parent.name == "tool" else tools,
         source if path.parent.name == "people" else people,
         variables=frozenset({"LIBRARY"}),
+        token_sources=frozenset({"desk"}),
     )
     report = Report()
-        token_sources=frozenset({"desk"}),
     report.add(replace(fault, file=path.name) for fault in faults)
     if not faults:
         report.add(

@@ -72,6 +72,9 @@ def test_a_refund_is_watched_through_the_night_and_told_of_in_the_morning(servic
             )
             async with Runtime(catalogue, store, words, reach=reach, environment=environment) as runtime:
                 await watched(runtime, environment, services)
+            script = ScriptedModel.load(ROOT / "scripts" / "aftercare.yaml")
+            async with Runtime(catalogue, store, script, reach=reach, environment=environment) as runtime:
+                await seen_through(runtime, environment)
 
     asyncio.run(main())
 
@@ -94,6 +97,16 @@ async def watched(runtime: Runtime, environment: Later, services: Sandbox) -> No
     environment.later = timedelta(days=2, minutes=1)
     end = await runtime.resume(sleeps.task.id)
     assert (end.head.status, end.head.reason, end.head.steps) == ("SUCCEEDED", "completed", 1)
+
+
+async def seen_through(runtime: Runtime, environment: Later) -> None:
+    """The same machine within another, and what follows its end there."""
+    inputs = {"order_id": "8472", "key": "refund:order-8472:pay_5a2:v1", "not_before": environment.now().isoformat()}
+    end = await runtime.run("aftercare", {**inputs, "question": "Why the later one?"}, CUSTOMER)
+    assert (end.head.status, end.head.reason, end.head.steps) == ("SUCCEEDED", "completed", 3)
+    assert {"WATCHING__UNTIL_MORNING", "ANSWERING__READING"} <= end.head.visits.keys()
+    (answer,) = [e for e in end.evidence if e.tool == "policy_question"]
+    assert (answer.payload["section"], answer.trust) == ("3.2", "mixed")
 
 
 def test_an_answer_has_a_form_and_cites_what_was_found(sma: Sma) -> None:

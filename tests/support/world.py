@@ -158,10 +158,11 @@ class Played:
         return play
 
 
-def catalogue(machine: str = MACHINE, *tools: str) -> Catalogue:
+def catalogue(machine: str = MACHINE, *tools: str, held: tuple[str, ...] = ()) -> Catalogue:
     texts = tools or (LOOK, ACT, FIND)
     sources = [Source(f"tool{i}.yaml", dedent(t)) for i, t in enumerate(texts)]
-    return Catalogue.build([Source("machine.yaml", dedent(machine))], sources, PEOPLE)
+    machines = [Source(f"machine{i or ''}.yaml", dedent(t)) for i, t in enumerate((machine, *held))]
+    return Catalogue.build(machines, sources, PEOPLE)
 
 
 @dataclass
@@ -198,6 +199,7 @@ async def world(
     *steps: Mapping[str, Any],
     machine: str = MACHINE,
     texts: tuple[str, ...] = (),
+    held: tuple[str, ...] = (),
     model: Any = None,
     environment: SimulatedEnvironment | None = None,
     **tools: list[Any],
@@ -208,7 +210,7 @@ async def world(
     played.update({name: Played(plays) for name, plays in tools.items()})
     with SqliteStore(folder / "tasks.db", environment) as store:
         async with Runtime(
-            catalogue(machine, *texts),
+            catalogue(machine, *texts, held=held),
             store,
             model or ScriptedModel.of(*steps),
             environment=environment,

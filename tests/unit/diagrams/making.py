@@ -101,8 +101,12 @@ def built(machine: str, *tools: str) -> CompiledMachine:
 
 @cache
 def shipped(name: str) -> CompiledMachine:
-    file = ROOT / "machines" / f"{name}.yaml"
-    return compile_machine(checked_catalogue(Catalogue.read([file], [ROOT / "tool_manifests"])), name)
+    return compile_machine(_all_shipped(), name)
+
+
+@cache
+def _all_shipped() -> Catalogue:
+    return checked_catalogue(Catalogue.read([ROOT / "machines"], [ROOT / "tool_manifests"]))
 
 
 def refund() -> CompiledMachine:
