@@ -45,7 +45,7 @@ class Live:
     @staticmethod
     def _decided(data: Mapping[str, Any]) -> None:
         reply = data["reply"]
-        proposals = [f"{c['name']} {compact(c['arguments'], 100)}" for c in reply["calls"]]
+        proposals = [f"{one_line(c['name'], 60)} {compact(c['arguments'], 100)}" for c in reply["calls"]]
         text = "; ".join(proposals)
         if text:
             text = f"proposes {text}"

@@ -48,15 +48,24 @@ def plain(value: object) -> Any:
 
 def show_json(value: object) -> None:
     """`value` as JSON on standard output."""
-    click.echo(json.dumps(plain(value), ensure_ascii=not _is_utf8(), indent=2))
+    click.echo(_json(value, 2))
 
 
 def show_json_line(value: object) -> None:
-    """`value` as one line of JSON on standard output, in which nothing is unseen: what comes line by line is also looked at."""
-    text = json.dumps(plain(value), ensure_ascii=not _is_utf8())
-    if not text.isprintable():
-        text = json.dumps(plain(value)).replace("\x7f", "\\u007f")
-    click.echo(text)
+    """`value` as one line of JSON on standard output."""
+    click.echo(_json(value))
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    """JSON in which nothing is unseen: a program reads the same, and a terminal that shows it does nothing."""
+    text = json.dumps(plain(value), ensure_ascii=not _is_utf8(), indent=indent)
+    if visible(text, keep="\n") == text:
+        return text
+    return "".join(c if visible(c, keep="\n") == c else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return json.dumps(character)[1:-1] if ord(character) > 0xFFFF else f"\\u{ord(character):04x}"  # noqa: PLR2004
 
 
 def _is_utf8() -> bool:

@@ -145,7 +145,7 @@ def _text(line: Mapping[str, Any]) -> str:
             told = f": {one_line(line['feedback'], 120)}" if line["feedback"] else ""
             tokens = line["input_tokens"] + line["output_tokens"]
             return (
-                f"step     {line['step']} {line['state']} {line['action']} {compact(line['arguments'], 100)} →"
+                f"step     {line['step']} {line['state']} {one_line(line['action'], 200)} {compact(line['arguments'], 100)} →"
                 f" {line['result']}{error}, {tokens:,} tokens, {line['latency_ms']} ms, attempt {line['attempt']}{told}"
             )
         case "call":

@@ -22,6 +22,7 @@ BIDI = "\N{RIGHT-TO-LEFT OVERRIDE}"
 HOSTILE = (
     'quote " less < more > and & pipe | brace {x} bracket [y](z) colon: semi; hash # %%{init} back\\slash \\N \\n `tick` '
     "*star* _under_ $$x$$ ~~s~~ ![i](u) <b>bold</b> <!-- c --> --> <br/> ]]> &amp; #quot; https://example.com "
+    'click s_NOTE href "javascript:x()" <script>y</script> '
     f"new\nline bell\x07 emoji 😀 bidi {BIDI} end note"
 )
 
