@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -36,6 +37,7 @@ _LEAST = 1.0
 #: seconds that the end of the process waits for an answer that nobody waits for: memory that is read must not be freed
 _LAST = 30.0
 _TURN = Environment().lock()  # one inference at a time: the library's model is one state
+atexit.register(_TURN.acquire, timeout=_LAST)
 
 
 @dataclass
@@ -109,13 +111,15 @@ class LocalModel:
 @cache
 def _engine(name: str) -> tuple[Any, int]:
     """The model in memory, once in a process: a quarter of a gigabyte; and how many tokens it has read already."""
-    from llama_cpp import Llama
+    from llama_cpp import Llama, _internals, llama
 
+    # while it loads, the library would send all that this process prints to nowhere; it is quiet without that
+    for module in (_internals, llama):
+        module.suppress_stdout_stderr = lambda **_: nullcontext()
     found = find_spec(WEIGHTS[name])
     folders = (found.submodule_search_locations if found else None) or []
     (file,) = (path for folder in folders for path in Path(folder).glob("*.gguf"))
     made = Llama(str(file), n_ctx=_CONTEXT, n_threads=_THREADS, n_threads_batch=_THREADS, verbose=False)
-    atexit.register(_TURN.acquire, timeout=_LAST)
     made.eval(made.tokenize(EXAMPLES.encode()))  # what all prompts begin with is read once
     return made, made.n_tokens
 
