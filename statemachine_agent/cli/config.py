@@ -36,7 +36,8 @@ def config(context: click.Context, as_json: bool) -> int:  # noqa: FBT001
             for key, one in value.items():
                 say(f"    {key} = {_line(one) if isinstance(one, dict) else one}")
             continue
-        say(f"  {name} = {', '.join(map(str, value)) if isinstance(value, (tuple, list)) else value}")
+        shown = "not set" if value is None else value
+        say(f"  {name} = {', '.join(map(str, value)) if isinstance(value, (tuple, list)) else shown}")
     return 0
 
 

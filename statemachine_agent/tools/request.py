@@ -66,6 +66,6 @@ class Reach:
         with suppress(NotSentError, ValueError):
             found = urlsplit(fill_variables(base, self.variable))
             host, port = (found.hostname or "").encode("idna").decode(), found.port
-            if host and base != f"{found.scheme}://{found.netloc}":
+            if host and host not in base.lower():
                 return one_line(f"{base} ({host}{f':{port}' if port else ''})")
         return base

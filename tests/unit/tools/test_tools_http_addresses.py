@@ -232,3 +232,18 @@ async def test_a_name_of_a_user_before_the_host_is_refused_where_the_host_is_in_
         assert service.requests == []
     assert isinstance(found, Blocked) and found.reason == "host_not_allowed"
     assert "secret" not in found.detail and "me" not in found.detail.split()
+
+
+class Hanging(Clock):
+    """A name service that says nothing."""
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        await asyncio.Event().wait()
+        return await super().addresses(host, port)
+
+
+@on_loop
+async def test_a_name_service_that_says_nothing_does_not_outlive_the_timeout() -> None:
+    tool = write_tool(f"https://{DESK}", timeout="50ms", retry={})
+    found = await outcome_of(tool, {}, reach(hosts=frozenset({DESK})), clock=Hanging(), key="w:1")
+    assert found == Blocked("timeout", f"https://{DESK}: no answer within 0.05 s")

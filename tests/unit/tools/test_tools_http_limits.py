@@ -203,3 +203,13 @@ async def test_many_calls_run_at_once_on_one_toolbox() -> None:
         assert all(isinstance(a[-1].outcome, Ok | Failed) for a in await asyncio.gather(*calls))
         await toolbox.close()
         assert len({r.headers["x-request-id"] for r in service.requests}) == 100
+
+
+@on_loop
+async def test_headers_without_end_are_no_answer() -> None:
+    endless = b"HTTP/1.1 200 OK\r\n" + b"X-More: yes\r\n" * 20_000
+    async with answering(endless) as service:
+        read = await outcome_of(read_tool(service.url), {})
+        write = await outcome_of(write_tool(service.url), {"amount": 1}, key="w:1")
+    assert isinstance(read, Failed) and read.error_class == "unavailable"
+    assert isinstance(write, Unknown) and write.error_class == "unavailable"

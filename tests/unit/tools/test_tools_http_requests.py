@@ -33,6 +33,10 @@ TEXTS = [
     "a?b",
     "a#b",
     "..%2f",
+    "%2e%2e",
+    "..\\..",
+    "..;",
+    "//127.0.0.1",
     "%00",
     "é\u202e\U0001f4b8",
     "a\nb",
@@ -210,6 +214,20 @@ async def test_a_read_is_never_given_a_key() -> None:
         tool = read_tool(service.url, http={"method": "POST"}, args=ANY)
         assert isinstance(await outcome_of(tool, {"text": "x"}), Ok)
         assert "idempotency-key" not in service.requests[0].headers
+
+
+@on_loop
+async def test_the_key_of_a_write_is_told_the_same_every_time_and_by_nobody_else() -> None:
+    """Neither a manifest's own header nor a break in the key changes what the service is told."""
+    async with answering() as service:
+        tool = write_tool(service.url, http={"headers": {"IDEMPOTENCY-KEY": "mine"}})
+        for _ in range(3):
+            assert isinstance(await outcome_of(tool, {"amount": 1}, key="w:1"), Ok)
+        assert [r.headers["idempotency-key"] for r in service.requests] == ["w:1"] * 3
+        for key in ("w:1\r\nX-Evil: 1", "w:1\n", "w:\x00", "w:é"):
+            found = await outcome_of(tool, {"amount": 1}, key=key)
+            assert isinstance(found, Blocked) and found.reason == "not_configured"
+        assert len(service.requests) == 3
 
 
 class Odd:
