@@ -51,7 +51,7 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sma, str]:
 @pytest.mark.parametrize(
     "command",
     [
-        "tasks", "tasks --json", "show TASK", "show TASK --json", "trace TASK", "approvals", "effects", "config", "check",
+        "tasks", "tasks --json", "show TASK", "show TASK --json", "trace TASK", "watch TASK", "approvals", "effects", "config", "check",
         "schema machine", "diagram refund", "--help", "run --help", "--version",
     ],
 )  # fmt: skip

@@ -111,17 +111,6 @@ def test_words_and_the_forming_call_are_seen_elsewhere_before_anything_is_decide
         assert not list(sma.folder.rglob("*.live"))
 
 
-def test_a_worker_that_does_not_stream_is_watched_by_its_rows(sma: Sma, provider: Provider) -> None:
-    """Here it has ended already."""
-    provider.plays = [ENOUGH]
-    task = json.loads(sma(*RUN, "--json").out)["task"]
-    watched = sma("watch", task)
-    assert watched.code == 14
-    traced = sma("trace", task).out
-    assert watched.out.startswith(traced)
-    assert not list(sma.folder.rglob("*.live"))
-
-
 def test_ctrl_c_ends_the_watching_and_not_the_task(sma: Sma, provider: Provider) -> None:
     with held(sma, provider, "--stream") as (task, _, worker):
         watcher = sma.start("watch", task)

@@ -68,16 +68,12 @@ def test_words_name_and_arguments_are_heard_in_pieces(provider: Provider) -> Non
 @pytest.mark.parametrize(
     "says",
     [
-        calls(LOOK),
         SPEAKS,
         calls(LOOK, Call("peek", "{}", "call_2")),
         calls(LOOK, cut=True),
         calls(Call("peek", "{}")),
         Says(text="Done!"),
-        Says(text=""),
-        Says(),
         calls(LOOK, LOOK),
-        calls(Call("x" * 300)),
         calls(Call("look", '{"thing": 5}')),
     ],
 )
@@ -93,8 +89,7 @@ def test_what_is_heard_is_decided_as_what_comes_at_once(provider: Provider, says
     assert bodies[0] == bodies[1]
 
 
-@pytest.mark.parametrize("then", ["cut", "close"])
-@pytest.mark.parametrize("after", [0, 1, 2, 4])
+@pytest.mark.parametrize(("then", "after"), [("cut", 0), ("cut", 4), ("close", 0), ("close", 1), ("close", 4)])
 def test_a_stream_that_breaks_off_is_a_failed_attempt(provider: Provider, then: str, after: int) -> None:
     """Also one that is closed politely: what has no end is no answer, however whole it looks."""
     found, _ = aloud(provider, Streams(SPEAKS, then, after))
