@@ -7,8 +7,9 @@ know what is allowed beyond the prompt.
 from __future__ import annotations
 
 import atexit
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -95,7 +96,7 @@ class LocalModel:
         finally:
             stop.due = True  # a thread cannot be ended: it looks at this after each token
         name, _, arguments = said.text.strip().partition(" ")
-        reply = RawReply((RawCall(f"call-{prompt.step}", name, arguments),), stop_reason=said.why)
+        reply = RawReply((RawCall(f"call-{prompt.step}", name, _read(arguments)),), stop_reason=said.why)
         return Reply(reply, Spent(said.read, said.written), self.spec, sum(option.count for option in options))
 
     def _share(self, prompt: Prompt) -> float:
@@ -106,6 +107,15 @@ class LocalModel:
     def _said(self, prompt: Prompt, options: Sequence[Option], stop: _Stop) -> _Said:
         with _TURN:
             return _asked(*_engine(self.name), prompt, options, self.seed, stop)
+
+
+def _read(arguments: str) -> str | Mapping[str, Any]:
+    """As the grammar makes them; a text that was cut off stays one, and is found out where calls are read."""
+    try:
+        found: Mapping[str, Any] = json.loads(arguments)
+    except ValueError:
+        return arguments
+    return found
 
 
 @cache

@@ -134,7 +134,7 @@ def test_the_answer_is_a_call_with_the_librarys_own_numbers(library: Any) -> Non
     """Tokens as the library counts them, no price, and how many calls were possible."""
     reply = decided()
     (call,) = reply.raw.calls
-    assert (call.name, call.arguments) == ("lend", '{"book": "b_2", "days": 7}')
+    assert (call.name, call.arguments) == ("lend", {"book": "b_2", "days": 7})
     assert reply.spent.input_tokens == library.asked[-1]["tokens"] and reply.spent.output_tokens == 11
     assert reply.spent.cost_usd == 0 and reply.options == 3
 
