@@ -51,8 +51,8 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sma, str]:
 @pytest.mark.parametrize(
     "command",
     [
-        "tasks", "tasks --json", "show TASK", "show TASK --json", "trace TASK", "watch TASK", "approvals", "effects", "config", "check",
-        "schema machine", "diagram refund", "--help", "run --help", "--version",
+        "tasks", "tasks --json", "show TASK", "show TASK --json", "trace TASK", "watch TASK", "approvals", "effects",
+        "config", "check", "schema machine", "diagram refund", "--help", "run --help", "--version",
     ],
 )  # fmt: skip
 def test_a_reader_that_went_away_ends_every_command_quietly(waiting: tuple[Sma, str], command: str) -> None:
