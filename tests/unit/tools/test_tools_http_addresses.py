@@ -59,10 +59,10 @@ async def test_a_name_that_leads_inside_is_not_asked(address: str, what: str) ->
         clock = Clock()
         clock.names[DESK] = [[address]]
         settings = reach(hosts=frozenset({DESK}))
-        tool = write_tool(f"https://{DESK}:{port}/", retry={"unsent": 3})
+        tool = write_tool(f"http://{DESK}:{port}/", retry={"unsent": 3})
         (attempt,) = await attempts_of(tool, {}, settings, clock=clock, key="w:1")
         assert service.requests == []
-    told = f"https://{DESK}:{port}: {DESK} leads to {address} ({what}); if that is meant, list it under `private_hosts`"
+    told = f"http://{DESK}:{port}: {DESK} leads to {address} ({what}); if that is meant, list it under `private_hosts`"
     assert attempt.outcome == Blocked("address_not_allowed", told)
 
 
