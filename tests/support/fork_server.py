@@ -1,14 +1,14 @@
 """A Python that has imported everything and turns into the programs it is asked for: the other half of `support.forks`.
 
-Usage: `python -P -m support.fork_server FD`, FD one end of a socket pair. For each order it forks. The fork gets the asked
-environment, folder and descriptors, leaves the loop below and goes on as `python -m MODULE`, `python -c CODE` or
-`python SCRIPT` would, to the interpreter's own end. Nothing here is compiled, opened, drawn at random or run in a thread before the fork, so that nothing is
+Usage: `python -P -m support.fork_server SOCKET FD MODULE …`: where it listens, one end of a socket pair at whose other end
+somebody must be, and what to import beside the package. For each order it forks. The fork gets the asked environment, folder
+and descriptors, leaves the loop below and goes on as `python -m MODULE`, `python -c CODE` or `python SCRIPT` would, to the
+interpreter's own end. Nothing here is compiled, opened, drawn at random or run in a thread before the fork, so that nothing is
 shared. It must not know what is run.
 """
 
 from __future__ import annotations
 
-import array
 import fcntl
 import gc
 import importlib
@@ -33,17 +33,16 @@ _NOT = ("statemachine_agent.__main__", "statemachine_agent.sandbox.serve", "stat
 _MORE = ("sqlite_utils", "graphviz", "asyncio.runners", "concurrent.futures.thread", "http.server")
 #: at most so many descriptors come with an order
 FDS = 16
-_FOUR = 4
 _HIGH = 200
 
 
-def prepare() -> None:
+def prepare(more: Sequence[str]) -> None:
     """Import the package and what it imports when it is used."""
     package = importlib.import_module("statemachine_agent")
     for found in pkgutil.walk_packages(package.__path__, "statemachine_agent."):
         if not found.name.startswith(_NOT):
             importlib.import_module(found.name)
-    for name in _MORE:
+    for name in (*_MORE, *more):
         importlib.import_module(name)
     assert threading.active_count() == 1, "a fork would miss the threads"
     gc.collect()
@@ -51,11 +50,16 @@ def prepare() -> None:
 
 
 class Server:
-    """Takes orders until the other side is gone, and tells how each fork ended."""
+    """Takes orders until nobody is there any more, and tells each asker how its process ended."""
 
-    def __init__(self, orders: socket.socket) -> None:
-        self.orders = orders
-        self.reports: dict[int, int] = {}  # process → where its end is told
+    def __init__(self, place: str, life: int) -> None:
+        self.life = life
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(place)
+        listener.listen(64)
+        self.listener = listener
+        self.askers: dict[int, int] = {}  # process → where its end is told
+        self.watched: dict[int, int] = {}  # the same the other way round, of those that end with who asked
         self.woken, wakes = os.pipe()
         for descriptor in (self.woken, wakes):
             os.set_blocking(descriptor, False)
@@ -65,45 +69,57 @@ class Server:
     def serve(self) -> tuple[Mapping[str, Any], list[int]] | None:
         """Return an order with its descriptors, in a new process that is to carry it out; nothing, when all is over."""
         while True:
-            ready, _, _ = select.select([self.orders, self.woken], [], [])
+            ready, _, _ = select.select([self.listener, self.life, self.woken, *self.watched], [], [])
+            if self.life in ready:
+                return None
+            for asker in self.watched.keys() & set(ready):
+                os.kill(self.watched.pop(asker), signal.SIGKILL)
             if self.woken in ready:
                 os.read(self.woken, 4096)
                 self._bury()
-            if self.orders in ready:
-                received = self._received()
+            if self.listener in ready:
+                asker, _ = self.listener.accept()
+                received = _received(asker)
                 if received is None:
-                    return None
+                    continue
                 order, descriptors = received
                 # A signal that comes before the new process is what it shall be waits until then.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
                 process = os.fork()
                 if process == 0:
-                    self.orders.detach()
+                    self.listener.detach()  # closed by its number, which a file may get that is opened later
+                    asker.detach()
                     return {**order, "mask": mask}, descriptors
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-                for descriptor in descriptors[1:]:
+                for descriptor in descriptors:
                     os.close(descriptor)
-                self.reports[process] = descriptors[0]
-                os.write(descriptors[0], process.to_bytes(8, "big"))
-
-    def _received(self) -> tuple[Mapping[str, Any], list[int]] | None:
-        head, fds, _, _ = socket.recv_fds(self.orders, _FOUR, FDS)
-        if not head:
-            return None
-        size, body = int.from_bytes(head, "big"), b""
-        while len(body) < size:
-            body += self.orders.recv(size - len(body))
-        return json.loads(body), list(array.array("i", fds))
+                self.askers[process] = asker.detach()
+                if order["ends_with_asker"]:
+                    self.watched[self.askers[process]] = process
+                _tell(self.askers[process], process)
 
     def _bury(self) -> None:
-        while self.reports:
+        while self.askers:
             process, status = os.waitpid(-1, os.WNOHANG)
             if process == 0:
                 return
-            told = self.reports.pop(process)
-            with suppress(BrokenPipeError):  # nobody wants to know any more
-                os.write(told, status.to_bytes(8, "big"))
-            os.close(told)
+            asker = self.askers.pop(process)
+            self.watched.pop(asker, None)
+            _tell(asker, status)
+            os.close(asker)
+
+
+def _tell(asker: int, number: int) -> None:
+    with suppress(BrokenPipeError):  # nobody wants to know any more
+        os.write(asker, number.to_bytes(8, "big"))
+
+
+def _received(asker: socket.socket) -> tuple[Mapping[str, Any], list[int]] | None:
+    head, descriptors, _, _ = socket.recv_fds(asker, 4, FDS)
+    if not head:
+        return None
+    body = asker.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+    return json.loads(body), descriptors
 
 
 def become(order: Mapping[str, Any], descriptors: Sequence[int]) -> None:
@@ -111,7 +127,7 @@ def become(order: Mapping[str, Any], descriptors: Sequence[int]) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN if order["ignores_ctrl_c"] else signal.default_int_handler)
-    _place(descriptors[1:], [0, 1, 2, *order["pass_fds"]])
+    _place(descriptors, [0, 1, 2, *order["pass_fds"]])
     if order["new_session"]:
         os.setsid()
     os.chdir(order["cwd"])
@@ -159,27 +175,27 @@ def _stream(descriptor: int, mode: str, like: Any) -> io.TextIOWrapper:
     return stream
 
 
-def main() -> None:
+def main(place: str, life: str, *more: str) -> None:
     """Serve; each fork comes out of it with what it is to run."""
     ignores = signal.signal(signal.SIGINT, signal.SIG_IGN) is signal.SIG_IGN  # Ctrl-C is for those who run something
-    orders = socket.socket(fileno=int(sys.argv[1]))
     own = len(os.environ["PYTHONPATH"].split(os.pathsep))  # of `sys.path`, at its beginning
-    prepare()
-    orders.sendall(b"ready")
-    served = Server(orders).serve()
+    prepare(more)
+    server = Server(place, int(life))
+    os.write(server.life, b"ready")
+    served = server.serve()
     if served is None:
         os._exit(0)
     order, descriptors = served
     become({**order, "ignores_ctrl_c": ignores, "own": own}, descriptors)
-    if order["module"] is not None:
-        runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
-    elif order["script"] is not None:
-        runpy.run_path(order["script"], run_name="__main__")
-    else:
-        main_module = type(sys)("__main__")
-        sys.modules["__main__"] = main_module
-        exec(compile(order["code"], "<string>", "exec"), main_module.__dict__)  # noqa: S102  what -c does
+    match order["kind"]:
+        case "-m":
+            runpy.run_module(order["what"], run_name="__main__", alter_sys=True)
+        case "-c":
+            sys.modules["__main__"] = type(sys)("__main__")
+            exec(compile(order["what"], "<string>", "exec"), sys.modules["__main__"].__dict__)  # noqa: S102
+        case _:
+            runpy.run_path(order["what"], run_name="__main__")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import atexit
 import functools
-import json
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 from unittest import mock
 
 from statemachine_agent.sandbox import launch
+from support import fork_order
 from support.refund import ROOT
 
 #: variables that an interpreter or the system's libraries read once, at the start
@@ -31,6 +32,8 @@ AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
 class Popen(subprocess.Popen[Any]):
     """The same as `subprocess.Popen`."""
 
+    #: what else is imported beforehand
+    more: tuple[str, ...] = ()
     _news: socket.socket | None = None
 
     def _execute_child(
@@ -46,12 +49,8 @@ class Popen(subprocess.Popen[Any]):
             return
         inner = [ends[0], ends[3], ends[5]]
         descriptors = [number if given == -1 else given for number, given in enumerate(inner)]
-        order |= {"pass_fds": list(pass_fds), "new_session": new_session}
-        self._news, theirs = socket.socketpair()
-        with theirs:
-            _send(_server(), order, [theirs.fileno(), *descriptors, *pass_fds])
-        self.pid = int.from_bytes(self._news.recv(8, socket.MSG_WAITALL), "big")
-        assert self.pid, "the fork server is gone"
+        told = {**order, "pass_fds": list(pass_fds), "new_session": new_session}
+        self._news, self.pid = fork_order.asked(_server(self.more), told, [*descriptors, *pass_fds])
         self._child_created = True
         self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
 
@@ -80,11 +79,17 @@ class Popen(subprocess.Popen[Any]):
         return self.pid, int.from_bytes(told, "big")
 
 
-def run(command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[Any]:
+class HeavyPopen(Popen):
+    """For programs that import pytest or the library of MCP."""
+
+    more = ("pytest", "hypothesis", "statemachine_agent.testing.generated", "mcp", "mcp.server.mcpserver")
+
+
+def run(command: Sequence[str], popen: type[Popen] = Popen, **how: Any) -> subprocess.CompletedProcess[Any]:
     """The same as `subprocess.run` with `capture_output` and `text`."""
     timeout, check = how.pop("timeout", None), how.pop("check", False)
     given, how["stdin"] = how.pop("input", None), how.pop("stdin", subprocess.PIPE)
-    with Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how) as process:
+    with popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how) as process:
         try:
             out, err = process.communicate(given, timeout=timeout)
         except BaseException:
@@ -96,6 +101,13 @@ def run(command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[Any]:
     return done
 
 
+def relayed(popen: type[Popen] = Popen) -> list[str]:
+    """Stands for `python` in a command that not a test but the package or a library starts."""
+    if _ALL_NEW:
+        return [sys.executable]
+    return [sys.executable, "-S", "-E", str(Path(__file__).with_name("relay.py")), _server(popen.more)]
+
+
 def for_services() -> AbstractContextManager[Any]:
     """While it lasts, a `Sandbox` of this process starts its services so."""
     return mock.patch.object(launch, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": Popen}))
@@ -104,30 +116,14 @@ def for_services() -> AbstractContextManager[Any]:
 def _order(command: Any, cwd: Any, env: Mapping[str, str] | None) -> dict[str, Any] | None:
     """What the server is told; nothing where only a new interpreter will do."""
     environ = dict(os.environ if env is None else env)
-    if os.environ.get("REAL_PROCESSES") or isinstance(command, str) or os.fspath(command[0]) != sys.executable:
-        return None
-    words = [os.fspath(word) for word in command[1:]]
-    is_safe = words[:1] == ["-P"]
-    words = words[is_safe:]
-    is_script = words[0].endswith(".py")
-    if not (is_script or words[0] in {"-m", "-c"}) or _start(environ) != _STARTED:
+    if _ALL_NEW or isinstance(command, str) or os.fspath(command[0]) != sys.executable:
         return None
     try:
         folder = os.path.realpath(Path.cwd() if cwd is None else cwd, strict=True)
     except OSError:
         return None
-    first = {"-m": folder, "-c": ""}.get(words[0], str(Path(words[0]).resolve().parent))
-    here = [] if is_safe else [first]
-    path = [*here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {
-        "module": words[1] if words[0] == "-m" else None,
-        "code": words[1] if words[0] == "-c" else None,
-        "script": words[0] if is_script else None,
-        "argv": words if is_script else [words[0], *words[2:]],
-        "path": path,
-        "cwd": folder,
-        "environ": environ,
-    }
+    order = fork_order.order([os.fspath(word) for word in command[1:]], folder, environ)
+    return order if _start(environ) == _STARTED else None
 
 
 def _start(environ: Mapping[str, str]) -> dict[str, str]:
@@ -136,22 +132,19 @@ def _start(environ: Mapping[str, str]) -> dict[str, str]:
 
 #: what the server is started with
 _STARTED = _start(os.environ)
-
-
-def _send(server: socket.socket, order: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-    body = json.dumps(order).encode()
-    socket.send_fds(server, [len(body).to_bytes(4, "big")], descriptors)
-    server.sendall(body)
+_ALL_NEW = bool(os.environ.get("REAL_PROCESSES"))
 
 
 @functools.cache
-def _server() -> socket.socket:
-    """The server of this process; it ends when its socket is closed, at the latest with this process."""
+def _server(more: tuple[str, ...]) -> str:
+    """Where a server of this process listens; it ends when this process does."""
+    folder = tempfile.TemporaryDirectory(prefix="forks-")
+    place = str(Path(folder.name, "socket"))
     ours, theirs = socket.socketpair()
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("SMA_", "PYTEST_"))}
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "support.fork_server", str(theirs.fileno())],
+            [sys.executable, "-P", "-m", "support.fork_server", place, str(theirs.fileno()), *more],
             env={**environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT)])},
             cwd=Path(ROOT.anchor), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
         )  # fmt: skip
@@ -160,6 +153,7 @@ def _server() -> socket.socket:
     def end() -> None:
         ours.close()
         process.wait()
+        folder.cleanup()
 
     atexit.register(end)
-    return ours
+    return place

@@ -13,6 +13,7 @@ import pytest
 from statemachine_agent import testing
 from statemachine_agent.testing.claims import Claims
 from statemachine_agent.testing.walking import Walk
+from support import forks
 from support.refund import ROOT
 
 PAGE = (ROOT / "docs" / "testing-machines.md").read_text(encoding="utf-8")
@@ -21,13 +22,11 @@ PAGE = (ROOT / "docs" / "testing-machines.md").read_text(encoding="utf-8")
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A program in a project of its own; the plugin is named, since a checkout need not be installed anew to test it."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SMA_", "PYTEST_"))}
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", *arguments],
+    return forks.run(
+        [sys.executable, "-m", *arguments],
+        forks.HeavyPopen,
         cwd=folder,
         env={**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 
@@ -35,7 +34,7 @@ def test_the_examples_of_the_page_are_green(tmp_path: Path) -> None:
     assert run(tmp_path, "statemachine_agent", "new", "parcel").returncode == 0
     code = "\n\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
     (tmp_path / "tests" / "test_page.py").write_text(code, encoding="utf-8")
-    done = run(tmp_path, "pytest", "-q", "-p", "statemachine_agent.testing.plugin", "tests/test_page.py")
+    done = run(tmp_path, "pytest", "-q", "-W", "error", "-p", "statemachine_agent.testing.plugin", "tests/test_page.py")
     assert done.returncode == 0, done.stdout
     assert f"{len(re.findall(r'^def test_', code, re.MULTILINE))} passed" in done.stdout
 

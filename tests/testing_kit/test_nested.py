@@ -57,4 +57,4 @@ def test_every_pair(two: Subject) -> None:
 
 def test_random_walks(two: Subject, seed: int) -> None:
     amounts = [{"thing": "box", "amount": a} for a in (5, 200, 600)]
-    random_walks(two, examples=15, steps=25, seed_of_walks=seed, arguments={"act": amounts})
+    random_walks(two, examples=8, steps=25, seed_of_walks=seed, arguments={"act": amounts})

@@ -12,6 +12,7 @@ import pytest
 
 from statemachine_agent.cli.main import run as sma
 from statemachine_agent.environment import Environment
+from support import forks
 from support.refund import ROOT
 
 
@@ -29,13 +30,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run_pytest(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The project's own tests, in a process of their own."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SMA_", "PYTEST_"))}
-    return subprocess.run(
+    return forks.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "statemachine_agent.testing.plugin", *more],
+        forks.HeavyPopen,
         cwd=folder,
         env={**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

@@ -67,7 +67,7 @@ def closed() -> Iterator[None]:
 @pytest.mark.parametrize("name", ["tiny", "greenhouse", "launch", "refund"])
 def test_nothing_breaks_an_invariant(name: str, seed: int) -> None:
     subject = {"tiny": tiny, "refund": lambda: load_machine("refund", ROOT)}.get(name, lambda: small(name))()
-    random_walks(subject, examples=20, steps=25, seed_of_walks=seed, **LIKELY.get(name, {}))
+    random_walks(subject, examples=10, steps=25, seed_of_walks=seed, **LIKELY.get(name, {}))
     assert of(subject.compiled).states
 
 
@@ -75,7 +75,7 @@ def test_a_replay_is_walked_too(seed: int) -> None:
     """Where the service knows its keys, sending once more is no second effect."""
     replay = ACT[: ACT.index("  reconcile:")] + "  replay: true\n" + ACT[ACT.index("approval:") :]
     subject = machine_from_texts(MACHINE, LOOK, replay, people=PEOPLE)
-    random_walks(subject, examples=15, steps=25, seed_of_walks=seed, **LIKELY["tiny"])
+    random_walks(subject, examples=8, steps=25, seed_of_walks=seed, **LIKELY["tiny"])
 
 
 # ---------------------------------------------------------------- the walks notice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -23,9 +24,9 @@ from statemachine_agent.tools.mcp import McpBinding, Offered
 from statemachine_agent.tools.outcome import Blocked, Failed, Ok, Unknown
 from statemachine_agent.tools.request import Reach
 from statemachine_agent.tools.toolbox import Toolbox
+from support import forks
 
 SERVER = str(Path(__file__).with_name("shop_server.py"))
-WORDS = (sys.executable, SERVER, "stdio")
 TOKEN = "something long enough"  # noqa: S105  of nobody
 
 
@@ -39,8 +40,12 @@ def reach(server: McpServer, log: Path, **more: str) -> Reach:
     return Reach(variables=variables, environ={}, servers={"shop": server})
 
 
+def words() -> tuple[str, ...]:
+    return (*forks.relayed(forks.HeavyPopen), SERVER, "stdio")
+
+
 def on_stdio(log: Path, *names: str, **more: str) -> Reach:
-    server = McpServer(command=WORDS, environment=("SHOP_LOG", "SHOP_TOKEN", *names))
+    server = McpServer(command=words(), environment=("SHOP_LOG", "SHOP_TOKEN", *names))
     return reach(server, log, **more)
 
 
@@ -51,8 +56,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("http") / "log"
-    words = [sys.executable, SERVER, "http", str(port)]
-    with subprocess.Popen(words, env={"SHOP_LOG": str(log)}, stderr=subprocess.DEVNULL) as process:
+    command, environ = [sys.executable, SERVER, "http", str(port)], {**os.environ, "SHOP_LOG": str(log)}
+    with forks.HeavyPopen(command, env=environ, stderr=subprocess.DEVNULL) as process:
         try:
             for _ in range(300):
                 try:
@@ -220,7 +225,7 @@ async def test_a_server_that_says_nothing_was_sent_nothing(log: Path) -> None:
 async def test_a_server_that_no_setting_names_is_not_asked(log: Path) -> None:
     found = await called(write(), Reach(environ={}), copy_id="c7")
     assert isinstance(found, Blocked) and found.reason == "not_configured"
-    unset = reach(McpServer(command=WORDS, environment=("SHOP_LOG", "ELSEWHERE")), log)
+    unset = reach(McpServer(command=words(), environment=("SHOP_LOG", "ELSEWHERE")), log)
     found = await called(write(), unset, copy_id="c7")
     assert isinstance(found, Blocked) and "ELSEWHERE" in found.detail
     assert calls(log) == []

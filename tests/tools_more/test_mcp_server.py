@@ -18,6 +18,7 @@ import pytest
 
 from statemachine_agent.cli.main import run
 from statemachine_agent.sandbox import Sandbox
+from support import forks
 from support.refund import ROOT
 
 SETTINGS = str(ROOT / "statemachine-agent.toml")
@@ -30,7 +31,8 @@ async def served(
     """A client of `sma mcp`, which is a process of its own."""
     words = ["-m", "statemachine_agent", "--settings", SETTINGS, "mcp", "--actor", actor, "--db", str(db)]
     words += ["--model", f"scripted:{ROOT}/scripts/{script}.yaml"]
-    server = mcp.StdioServerParameters(command=sys.executable, args=words, env=dict(urls))
+    command, *words = [*forks.relayed(forks.HeavyPopen), *words]
+    server = mcp.StdioServerParameters(command=command, args=words, env=dict(urls))
     async with mcp.Client(mcp.stdio_client(server)) as client:
         yield client
 

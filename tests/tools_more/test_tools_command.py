@@ -15,16 +15,17 @@ from statemachine_agent.cli.main import run
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.source import Source, read
 from statemachine_agent.tools.importing import from_openapi
+from support import forks
 
 SERVER = str(Path(__file__).with_name("shop_server.py"))
 
-SETTINGS = f"""
+SETTINGS = """
 identity = "asserted"
 commands = ["bin/say"]
-variables = {{SHOP_LOG = ""}}
+variables = {SHOP_LOG = ""}
 
 [mcp.shop]
-command = [{json.dumps(sys.executable)}, {json.dumps(SERVER)}, "stdio"]
+command = SHOP
 environment = ["SHOP_LOG"]
 """
 
@@ -52,7 +53,8 @@ approval: []
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "statemachine-agent.toml").write_text(SETTINGS)
+    shop = [*forks.relayed(forks.HeavyPopen), SERVER, "stdio"]
+    (tmp_path / "statemachine-agent.toml").write_text(SETTINGS.replace("SHOP\n", json.dumps(shop) + "\n"))
     (tmp_path / "people.yaml").write_text("people:\n  anna: {tenant: t, scopes: [words:say]}\n  bert: {tenant: t}\n")
     for folder in ("machines", "tool_manifests", "bin"):
         (tmp_path / folder).mkdir()
