@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from statemachine_agent.cli import output
-from support.cli import Here, Result, Sma
+from support.cli import Here, Result
 
 #: what a terminal, HTML, DOT, Mermaid or JSON gives a meaning to; behind each line break a line that looks like ours
 HOSTILE = (
@@ -163,10 +163,11 @@ def test_no_command_lets_a_text_do_anything_to_a_terminal(sma: Own) -> None:
     assert [e["status"] for e in shown["checkpoint"]["effects"]] != ["executed"], task
 
 
-def test_a_talk_shows_what_is_asked_in_one_line(sma: Own) -> None:
+def test_a_talk_shows_what_is_asked_in_one_line(sma: Own, monkeypatch: pytest.MonkeyPatch) -> None:
     sma("run", "m", "-i", "thing=box", "--actor", "ann")
     task = sma("tasks", "--json").json[0]["id"]
-    talked = Sma.__call__(sma, "talk", task, "--as", "ann", input=f"{HOSTILE[:200]}\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO(HOSTILE.replace("\n", " ") + "\n"))
+    talked = sma("talk", task, "--as", "ann")
     assert "agent    Q" in talked.out
     assert not hidden(talked.out + talked.err)
     assert not [line for line in talked.out.splitlines() if line.strip().startswith("FORGED")]
