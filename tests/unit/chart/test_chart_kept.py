@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from support.world import MACHINE, catalogue
-
 from statemachine_agent.chart.compile import compile_machine
+from support.world import MACHINE, catalogue
 
 
 def test_the_same_texts_have_one_chart_and_another_text_has_its_own() -> None:
