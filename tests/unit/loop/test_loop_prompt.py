@@ -84,6 +84,28 @@ def test_what_is_too_old_to_be_shown_is_named_and_counted(tmp_path: Path) -> Non
     assert found["earlier"] == {"newest of them": [f"ev-{n} look" for n in range(10, 30)], "number": 29}
 
 
+def test_a_prompt_says_what_is_whole_and_with_what_a_read_was_answered(tmp_path: Path) -> None:
+    """For models that choose from a list of recorded values; what was cut is none, and is not shown otherwise."""
+    steps = [{"call": "look", "with": {"thing": f"t{n}"}} for n in range(2)]
+    prompts, _ = prompts_of(tmp_path, *steps, machine=LONG, look=noted([12_000, 12_000]))
+    first, last = prompts[0], prompts[2]
+    assert [q.whole for q in last.quoted] == [True, False, True]
+    answered = {tool.name: tool.answered for tool in first.tools}
+    assert set(answered.values()) == {()}
+    answered = {tool.name: tool.answered for tool in last.tools}
+    assert answered.pop("look") == ({"thing": "t0"}, {"thing": "t1"}) and set(answered.values()) == {()}
+
+
+def test_with_what_a_read_was_answered_is_told_as_the_model_asks_it(tmp_path: Path) -> None:
+    """What the machine fills in is no part of the question; a read that may be repeated (`polling`) is never answered."""
+    pinned = swap(MACHINE, ("look: stay", "look: {with: {thing: input.thing}}"))
+    prompts, _ = prompts_of(tmp_path / "a", {"call": "look"}, machine=pinned)
+    assert [t.answered for t in prompts[1].tools if t.name == "look"] == [({},)]
+    polled = (LOOK + "polling: true\n", ACT, FIND)
+    prompts, _ = prompts_of(tmp_path / "b", {"call": "look"}, machine=pinned, texts=polled)
+    assert [t.answered for t in prompts[1].tools if t.name == "look"] == [()]
+
+
 def test_a_look_on_behalf_of_a_write_is_no_finding_of_the_models(tmp_path: Path) -> None:
     """The precondition's read is on record, and not among what the model found out."""
     act = ACT + "precondition: {tool: look, with: {thing: args.thing}, holds: result.good, reason: gone}\n"
