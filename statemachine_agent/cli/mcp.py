@@ -38,7 +38,9 @@ Wait = Annotated[
 @click.command(short_help="The runtime as an MCP server.")
 @click.option("--actor", metavar="ID", help="Who all tasks act for.")
 @click.option(
-    "--model", metavar="SPEC", help="What decides; else the setting `model`. A person at the terminal cannot."
+    "--model",
+    metavar="SPEC",
+    help="What decides; else what the machine names, or the setting `model`. A person at the terminal cannot.",
 )
 @db_option
 @click.pass_context
@@ -58,7 +60,7 @@ def mcp(context: click.Context, actor: str | None, model: str | None, db: str | 
 
     async def main() -> None:
         async with opened(project, db, create=True, catalogue=catalogue) as runtime:
-            desk = Desk(runtime, who, spec)
+            desk = Desk(runtime, who, project.model_spec(None), model)
             try:
                 await server_of(desk).run_stdio_async()
             finally:
@@ -71,13 +73,13 @@ def mcp(context: click.Context, actor: str | None, model: str | None, db: str | 
 class Desk:
     """What a client can do, for one actor. Tasks run on in the background; the store knows where each stands."""
 
-    def __init__(self, runtime: Runtime, who: Callable[[], Identity], spec: str) -> None:
+    def __init__(self, runtime: Runtime, who: Callable[[], Identity], otherwise: str, model: str | None) -> None:
         """`who` is asked anew for each request, so that a token that is over is over."""
         from statemachine_agent.definition.roster import Roster
 
         self._runtime = runtime
         self._who = who
-        self._spec = spec
+        self._models = {"model": model, "otherwise": otherwise}
         self._roster = Roster(runtime.catalogue.people, runtime.catalogue.people_path)
         self._work: dict[str, asyncio.Task[None]] = {}
         self._problems: dict[str, str] = {}
@@ -108,7 +110,7 @@ class Desk:
 
     async def start(self, machine: str, given: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         """Start a task and run it."""
-        created = await self._runtime.start(machine, given, self._who(), model=self._spec)
+        created = await self._runtime.start(machine, given, self._who(), **self._models)
         self._go_on(created)
         return await self._rested(created.task.id, seconds)
 
@@ -152,8 +154,10 @@ class Desk:
         return found
 
     def _go_on(self, checkpoint: Checkpoint) -> None:
+        from statemachine_agent.runtime.deciding import ONLY
+
         task = checkpoint.task.id
-        if checkpoint.task.model == "ask":
+        if checkpoint.task.model.removeprefix(ONLY) == "ask":
             self._problems[task] = "a person at a terminal decides in this task, and it goes on there"
         elif task not in self._work or self._work[task].done():
             self._problems.pop(task, None)

@@ -30,6 +30,7 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.spec import model_of
 from statemachine_agent.records import Checkpoint, Status
+from statemachine_agent.runtime.deciding import deciders, named_models, stored_spec
 from statemachine_agent.runtime.drive import StoppedError
 from statemachine_agent.runtime.livefile import LiveWriter
 from statemachine_agent.runtime.runtime import Runtime
@@ -47,7 +48,9 @@ _ENDED_BADLY = (Status.FAILED, Status.NO_PROGRESS, Status.BUDGET_EXHAUSTED)
 @click.option("-i", "--input", "inputs", multiple=True, metavar="KEY=VALUE", help="One input; repeat for more.")
 @click.option("--actor", metavar="ID", help="Who the task acts for.")
 @click.option(
-    "--model", metavar="SPEC", help="What decides: `ask`, `scripted:FILE`, `openai:NAME` …; else the setting `model`."
+    "--model",
+    metavar="SPEC",
+    help="What decides: `ask`, `scripted:FILE`, `openai:NAME` …; else what the machine names, or the setting `model`.",
 )
 @stream_option
 @db_option
@@ -68,16 +71,19 @@ def run(
 
     again = Again.of(context, db, identity=project.settings.identity)
     catalogue = catalogue_of(project)  # what is wrong with the call is said before a store is made
-    given = parse_inputs(catalogue.machine(machine).definition.input, inputs)
-    spec = project.model_spec(model)
-    model_of(spec, Environment(), project.settings.models, project.environ)
+    definition = catalogue.machine(machine).definition
+    given = parse_inputs(definition.input, inputs)
+    otherwise = project.model_spec(None)
+    spec = stored_spec(definition, model, otherwise)
+    deciders(definition, spec, lambda name: model_of(name, Environment(), project.settings.models, project.environ))
     who = identity_of(project, actor)
 
     async def main() -> Rested:
         async with opened(project, db, create=True, catalogue=catalogue) as runtime:
-            created = await runtime.start(machine, given, who, model=spec)
+            created = await runtime.start(machine, given, who, model=model, otherwise=otherwise)
             if not as_json:
-                say(f"task     {created.task.id} of {machine} for {who.id}, decided by {spec}")
+                names = ", ".join(named_models(definition, spec))
+                say(f"task     {created.task.id} of {machine} for {who.id}, decided by {names}")
             return await _on(runtime, created.task.id, again, as_json=as_json, stream=stream)
 
     return _finish(*run_async(main()), again, as_json=as_json, stream=stream)

@@ -54,6 +54,8 @@ class Catalogue:
     variables: frozenset[str] | None = None
     #: names that `oauth2` may use, with the same None
     token_sources: frozenset[str] | None = None
+    #: names that `model` may use, with the same None
+    models: frozenset[str] | None = None
     #: tools whose files have faults of form: they exist, and nothing can be said about them
     doubtful: set[str] = field(default_factory=set)
     #: machines with faults, which no other can hold
@@ -74,6 +76,7 @@ class Catalogue:
         people: Path | None = None,
         variables: frozenset[str] | None = None,
         token_sources: frozenset[str] | None = None,
+        models: frozenset[str] | None = None,
     ) -> Catalogue:
         """Read files and folders (a folder stands for its `*.yaml` files)."""
         sources: list[list[Source]] = [[], []]
@@ -89,7 +92,7 @@ class Catalogue:
             who, problems = read_text(people)
             faults += problems
             who = None if problems else who
-        catalogue = cls.build(sources[0], sources[1], who, variables, token_sources)
+        catalogue = cls.build(sources[0], sources[1], who, variables, token_sources, models)
         catalogue.people_path = people
         catalogue.people_file = str(people) if people is not None else None
         catalogue.report.add(faults)
@@ -103,9 +106,10 @@ class Catalogue:
         people: Source | People | None = None,
         variables: frozenset[str] | None = None,
         token_sources: frozenset[str] | None = None,
+        models: frozenset[str] | None = None,
     ) -> Catalogue:
         """The same from texts."""
-        catalogue = cls(variables=variables, token_sources=token_sources)
+        catalogue = cls(variables=variables, token_sources=token_sources, models=models)
         if isinstance(people, People):
             catalogue.people = people
         elif people is not None:

@@ -28,11 +28,12 @@ from statemachine_agent.definition.machine import (
     WaitState,
 )
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.model_choice import ModelChoice
 from statemachine_agent.definition.names import CONTROLS, ENDS, is_reserved
 from statemachine_agent.definition.nesting import DONE
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property, wants_trusted
-from statemachine_agent.text import did_you_mean
+from statemachine_agent.text import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from statemachine_agent.definition.catalogue import Catalogue, MachineFile
@@ -72,6 +73,7 @@ class _Machine(RowCheck):
         self._guards()
         self._signals()
         self._output()
+        self._model((), self.machine.model)
         self._filled_ill: list[Path_] = []
         nesting = self.machine.nesting
         for name, state in self.machine.all_states.items():
@@ -149,7 +151,21 @@ class _Machine(RowCheck):
             case CompoundState():
                 pass
 
+    def _model(self, path: Path_, chosen: ModelChoice | None) -> None:
+        """Its names are those of the settings, where these are known."""
+        known = self.catalogue.models
+        if chosen is None or known is None:
+            return
+        written = self.document.at((*path, "model"))
+        for key, name in chosen.names.items():
+            if name not in known:
+                near = nearest(name, known)
+                advice = f"did you mean `{near}`?" if near else f"add `[models.{name}]` to the settings"
+                here = (*path, "model", key) if isinstance(written, dict) else (*path, "model")
+                self.fault(here, f"`{name}` is no model of the settings", advice)
+
     def _choose(self, path: Path_, state: ChooseState) -> None:
+        self._model(path, state.model)
         listed = self.document.at((*path, "choose"))
         for number, (tool, choice) in enumerate(state.choose.items()):
             here: Path_ = (*path, "choose", number if isinstance(listed, list) else tool)

@@ -188,6 +188,7 @@ class _Inlining:
             "then": self._rows(state.then),
             "brief": state.brief or self._machine.summary,
             "parallel_calls": state.parallel_calls or self._machine.parallel_calls,
+            "model": state.model or self._machine.model,
         }
 
     def _then(self, then: Mapping[Any, tuple[Row, ...]]) -> dict[Any, tuple[Row, ...]]:

@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from statemachine_agent.definition.model_choice import Chosen, ModelChoice
 from statemachine_agent.definition.names import AT_VERSION_PATTERN, CONTROLS
 from statemachine_agent.definition.nesting import Nesting
 from statemachine_agent.definition.node import (
@@ -135,7 +136,6 @@ NOT_A_TARGET = BeforeValidator(_by_outcome)
 class ChooseState(Node):
     """The model makes one proposal per step among these."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"model"})
     kind: ClassVar[str] = "choose"
     #: what the model is told in this state; else the summary of the machine
     brief: Text | None = None
@@ -145,6 +145,8 @@ class ChooseState(Node):
     then: Rows = ()
     #: how many independent reads one proposal may hold; else the machine's
     parallel_calls: AtOnce | None = None
+    #: which model decides here; else the machine's
+    model: Chosen | None = None
 
 
 class RouteState(Node):
@@ -379,7 +381,7 @@ Guard = Annotated[
 class MachineDefinition(Node):
     """One machine file."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"retain", "redact", "model"})
+    not_built: ClassVar[frozenset[str]] = frozenset({"retain", "redact"})
 
     stand_in: ClassVar[Mapping[str, object]] = {
         "version": 1, "summary": "-", "limits": {"steps": 1}, "success": [], "initial": "X",
@@ -411,6 +413,8 @@ class MachineDefinition(Node):
     at_most: Mapping[Lower, Count] = Field(default_factory=dict)
     #: how many independent reads one proposal may hold; 1: one call at a time
     parallel_calls: AtOnce = 4
+    #: which model decides; left out: the one that a task is started with
+    model: Chosen | None = None
     #: the state in which a task begins
     initial: Upper
     #: name to state; a state is of the kind of its one verb
@@ -430,6 +434,11 @@ class MachineDefinition(Node):
     def inlined(self) -> Mapping[str, Inlined]:
         """The states in whose place another machine stands."""
         return {name: state for name, state in self.all_states.items() if isinstance(state, Inlined)}
+
+    @property
+    def models(self) -> Mapping[str, ModelChoice | None]:
+        """The model that decides in each `choose` state, as far as the file says: the state's own, else the machine's."""
+        return {n: s.model or self.model for n, s in self.all_states.items() if isinstance(s, ChooseState)}
 
     def scope(self, state: str) -> str | None:
         """The innermost state in `inlined` that holds `state`."""

@@ -166,9 +166,9 @@ class Project:
         return None if found is None else str(self.path(found).absolute())
 
     @property
-    def listed(self) -> tuple[frozenset[str], frozenset[str]]:
-        """What manifests may name: variables, and token sources."""
-        return frozenset(self.settings.variables), frozenset(self.settings.oauth2)
+    def listed(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """What definitions may name: variables, token sources, and models."""
+        return frozenset(self.settings.variables), frozenset(self.settings.oauth2), frozenset(self.settings.models)
 
     @property
     def people(self) -> Path | None:

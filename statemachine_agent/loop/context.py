@@ -63,11 +63,18 @@ class Context:
     toolbox: Toolbox
     store: Store
     watch: Stopwatch
+    #: decides where `models` names no other
     model: Model | None = None
+    #: by state: the models that the machine names
+    models: Mapping[str, Model] = field(default_factory=dict)
     lease: Lease | None = None
     emit: Callable[[Event], None] = lambda _event: None
     #: whether somebody wants to hear replies while they are on their way
     heard: bool = False
+
+    def model_in(self, state: str) -> Model | None:
+        """The model that decides in `state`."""
+        return self.models.get(state, self.model)
 
     def renewed(self) -> Context:
         """The same for the next step: who there is may have changed."""

@@ -34,12 +34,13 @@ async def decide(model_input: ModelInput) -> Proposal:
     expect(model_input, ModelInput, "decide")
     observation, prompt = model_input.observation, model_input.prompt
     context = observation.context
-    if context.model is None:
+    model = context.model_in(observation.state)
+    if model is None:
         raise ModelError("no model was given", hint="name one with --model, or in the settings")
     failed: list[DecisionRow] = []
     while True:
         started = context.environment.monotonic()
-        reply = await _heard(context, context.model, model_input, len(failed) + 1)
+        reply = await _heard(context, model, model_input, len(failed) + 1)
         latency = int((context.environment.monotonic() - started) * 1000)
         if isinstance(reply, Reply):
             _tell(model_input, reply, latency)
@@ -110,7 +111,8 @@ async def _asked(
 
 def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: ModelUnavailableError) -> DecisionRow:
     """An attempt without an answer: what it cost is not known, so an estimate is booked, at least by the prompt's size."""
-    model = model_input.observation.context.model
+    observation = model_input.observation
+    model = observation.context.model_in(observation.state)
     spent = failure.spent or Spent(len(model_input.prompt.text) // _CHARACTERS_PER_TOKEN, 0)
     return DecisionRow(
         step=model_input.prompt.step,

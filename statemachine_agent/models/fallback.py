@@ -16,7 +16,7 @@ class FallbackModel:
 
     def __init__(self, first: Model, second: Model) -> None:
         """Both are asked as they are; neither knows of the other."""
-        self._first, self._second = first, second
+        self.first, self._second = first, second
         #: the first one's, by which the settings find both again: a task stores it
         self.spec = first.spec
         self._failures: dict[str, int] = {}
@@ -34,7 +34,7 @@ class FallbackModel:
         if failures >= _BEFORE:
             return await _asked(self._second, prompt, hear)
         try:
-            reply = await _asked(self._first, prompt, hear)
+            reply = await _asked(self.first, prompt, hear)
         except ModelUnavailableError as problem:
             # what the first will never answer, since its key is not accepted or its model is gone, the second may
             self._failures[prompt.hash] = failures + 1 if problem.retryable else _BEFORE
@@ -44,6 +44,15 @@ class FallbackModel:
             raise
         self._failures.pop(prompt.hash, None)
         return reply
+
+
+def behind(first: Model, second: Model) -> FallbackModel:
+    """`second` behind `first`. Whoever is said to stand behind either of them already is not asked."""
+    return FallbackModel(_alone(first), _alone(second))
+
+
+def _alone(model: Model) -> Model:
+    return model.first if isinstance(model, FallbackModel) else model
 
 
 async def _asked(model: Model, prompt: Prompt, hear: Hear | None) -> Reply:

@@ -26,10 +26,10 @@ from statemachine_agent.errors import RefusedError, SettingsError, StoreError, T
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import LEASE, Context, Event, Stopwatch
 from statemachine_agent.loop.draft import Draft
-from statemachine_agent.models.port import Model
 from statemachine_agent.policy.identity import Identity, actor_of
 from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTask, NoteRow, Status, Task
 from statemachine_agent.runtime import answer, outside
+from statemachine_agent.runtime.deciding import ModelSource, deciders, stored_spec
 from statemachine_agent.runtime.drive import Stop, commit, drive
 from statemachine_agent.runtime.recover import fire_timers, recover
 from statemachine_agent.store.port import Store
@@ -46,8 +46,6 @@ _PATIENCE = 5.0
 #: events for those who asked for pieces only
 _PIECES = ("piece", "cut_off")
 
-ModelSource = Model | Callable[[str], Model]
-
 
 class Runtime:
     """Runs the machines of a catalogue on a store. Close it to let go of connections; it is an async context manager."""
@@ -62,7 +60,7 @@ class Runtime:
         environment: Environment | None = None,
         bindings: Mapping[str, Binding] | None = None,
     ) -> None:
-        """`model` is one model for all tasks, or finds one by its spec; `reach` is what tools may use."""
+        """`model` is one model for all tasks and states, or finds one by its name; `reach` is what tools may use."""
         self.catalogue = catalogue
         self._checked = False
         self.store = store
@@ -121,9 +119,18 @@ class Runtime:
     # ------------------------------------------------------------ tasks
 
     async def start(
-        self, machine: str, inputs: Mapping[str, Any], actor: Identity, *, model: str | None = None
+        self,
+        machine: str,
+        inputs: Mapping[str, Any],
+        actor: Identity,
+        *,
+        model: str | None = None,
+        otherwise: str | None = None,
     ) -> Checkpoint:
-        """Create a task at version 0; UsageError where the input does not fit, RefusedError for an unknown actor."""
+        """Create a task at version 0; UsageError where the input does not fit, RefusedError for an unknown actor.
+
+        `model` decides in all its states, whatever the machine names; `otherwise` only where the machine names none.
+        """
         compiled = self._compiled(machine)
         faults = faults_of(compiled.definition.input, inputs)
         if faults:
@@ -132,7 +139,8 @@ class Runtime:
             raise UsageError(f"the input does not fit `{machine}`: {text}", hint=f"it takes: {known}")
         self._check_reach(compiled)
         who = actor_of(self._roster.now(), actor)
-        spec = model or (self._model.spec if self._model is not None and hasattr(self._model, "spec") else "")
+        own = self._model.spec if self._model is not None and hasattr(self._model, "spec") else ""
+        spec = stored_spec(compiled.definition, model, otherwise or own)
         task = Task(
             0, new_id(self.environment), new_id(self.environment), machine, compiled.definition.version, compiled.hash,
             who, dict(inputs), spec, self.environment.now(),
@@ -159,10 +167,16 @@ class Runtime:
         return created
 
     async def run(
-        self, machine: str, inputs: Mapping[str, Any], actor: Identity, *, model: str | None = None
+        self,
+        machine: str,
+        inputs: Mapping[str, Any],
+        actor: Identity,
+        *,
+        model: str | None = None,
+        otherwise: str | None = None,
     ) -> Checkpoint:
-        """Start a task, and run it until it ends or waits."""
-        created = await self.start(machine, inputs, actor, model=model)
+        """Start a task, and run it until it ends or waits; models as in `start`."""
+        created = await self.start(machine, inputs, actor, model=model, otherwise=otherwise)
         return await self.resume(created.task.id)
 
     async def resume(self, task_id: str) -> Checkpoint:
@@ -170,7 +184,8 @@ class Runtime:
         async with self._leased(task_id) as (context, checkpoint):
             if not checkpoint.head.status.is_end:
                 self._check_reach(context.machine)
-            working = replace(context, model=self._model_of(checkpoint))
+            model, models = deciders(context.machine.definition, checkpoint.task.model, self._model)
+            working = replace(context, model=model, models=models)
             recovered = await recover(working, checkpoint)
             ready = await fire_timers(working, recovered)
             return await drive(working, ready, self._stop)
@@ -293,11 +308,6 @@ class Runtime:
             machine, self._roster, self._roster.now(), self.environment, self._toolbox, self.store,
             Stopwatch(self.environment), lease=lease, emit=self._emit, heard=bool(self._listeners),
         )  # fmt: skip
-
-    def _model_of(self, checkpoint: Checkpoint) -> Model | None:
-        if self._model is None or hasattr(self._model, "decide"):
-            return self._model  # type: ignore[return-value]
-        return self._model(checkpoint.task.model) if checkpoint.task.model else None
 
     async def _machine_of(self, task: Task) -> CompiledMachine:
         """The definition that the task pinned, compiled; StoreError where it is not what was pinned."""

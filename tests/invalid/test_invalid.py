@@ -39,6 +39,7 @@ def report_of(path: Path) -> Report:
         source if path.parent.name == "people" else people,
         variables=frozenset({"LIBRARY"}),
         token_sources=frozenset({"desk"}),
+        models=frozenset({"fast", "strong"}),
     )
     report = Report()
     report.add(replace(fault, file=path.name) for fault in faults)
