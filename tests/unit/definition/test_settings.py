@@ -134,7 +134,7 @@ def test_a_token_source_names_where_its_secret_stands(tmp_path: Path) -> None:
     project = load_project(tmp_path, {})
     source = project.settings.oauth2["desk"]
     assert (source.secret, source.variables) == ("DESK_SECRET", ("DESK_ID", "DESK_SECRET"))
-    assert project.listed == (frozenset({"DESK_ID", "DESK_SECRET"}), frozenset({"desk"}))
+    assert project.listed == (frozenset({"DESK_ID", "DESK_SECRET"}), frozenset({"desk"}), frozenset())
 
 
 @pytest.mark.parametrize(
