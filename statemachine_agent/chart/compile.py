@@ -5,7 +5,7 @@ It must not know stores, people's decisions or models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,10 +15,12 @@ from statemachine_agent.chart.chart import Chart
 from statemachine_agent.chart.configuration import Leaves, Tree
 from statemachine_agent.chart.transitions import transitions_of
 from statemachine_agent.definition.catalogue import Catalogue, held_machines
+from statemachine_agent.definition.check_masks import masks_of
 from statemachine_agent.definition.document import Source
 from statemachine_agent.definition.faults import FaultyDefinitionError
 from statemachine_agent.definition.machine import ApprovalState, ChooseState, MachineDefinition, State
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.redaction import Masks
 from statemachine_agent.definition.schema import Properties, has_numbers
 from statemachine_agent.guards.check import check_expressions
 from statemachine_agent.guards.evaluate import call_guards
@@ -36,6 +38,8 @@ class CompiledMachine:
     hash: str
     machine_source: Source
     tool_sources: Mapping[str, Source]
+    #: what is masked before anything is written, besides what manifests say
+    masks: Masks
     #: the machines that stand in it
     held_sources: Mapping[str, Source]
     #: guards whose answer depends on what is proposed
@@ -55,6 +59,15 @@ class CompiledMachine:
     def choosing(self, leaves: Leaves) -> list[str]:
         """The active states in which the model chooses."""
         return [s for s in leaves if isinstance(self.definition.all_states.get(s), ChooseState)]
+
+    def recorded(self, tool: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The arguments of a tool as they may be written; None where they may be as they are."""
+        manifest = self.tools.get(tool)
+        return manifest.recorded(args) if manifest is not None and manifest.masked_args else None
+
+    def masks_arguments(self, tool: str) -> bool:
+        """True where some argument of `tool` is not written."""
+        return self.recorded(tool, {}) is not None
 
     def finishing(self, leaves: Leaves) -> str | None:
         """The active state that offers `finish`; none within a region does."""
@@ -94,10 +107,12 @@ def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
     if chart is None:
         transitions = transitions_of(catalogue, definition)
         chart = _charts[digest] = Chart(f"{name}_{digest[:16]}", transitions, Tree.of(definition))
+    masks = masks_of(catalogue, definition)
     return CompiledMachine(
         definition=definition,
-        tools={tool: catalogue.tools[tool].manifest for tool in used},
+        tools={tool: _masking(catalogue.tools[tool].manifest, masks.evidence.get(tool, ())) for tool in used},
         chart=chart,
+        masks=masks,
         hash=digest,
         machine_source=file.document.source,
         tool_sources={tool: catalogue.tools[tool].document.source for tool in used},
@@ -109,6 +124,12 @@ def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
             if has_numbers(catalogue.tools[tool].manifest.args) or has_numbers(catalogue.tools[tool].manifest.returns)
         ),
     )
+
+
+def _masking(manifest: ToolManifest, paths: Iterable[str]) -> ToolManifest:
+    """The manifest as this machine uses it: masking what the machine masks too."""
+    more = tuple(f"result.{path}" for path in paths)
+    return manifest.model_copy(update={"redact": (*manifest.redact, *more)}) if more else manifest
 
 
 def checked_catalogue(catalogue: Catalogue) -> Catalogue:

@@ -79,12 +79,19 @@ def _errors(document: Document, tool: ToolManifest) -> list[Fault]:
 def _redact(document: Document, tool: ToolManifest) -> list[Fault]:
     faults = []
     for index, path in enumerate(tool.redact):
-        field = field_at(tool.returns, path)
-        if field is None and not document.incomplete(("returns",)):
+        args = path.startswith("args.")
+        field = field_at(tool.args if args else tool.returns, path.removeprefix("args." if args else "result."))
+        if args and not tool.is_read:
+            message = f"`{path}` of a write is masked, and what it does is told by its arguments"
+            faults.append(document.fault(("redact", index), message, "remove it"))
+        elif field is None and args and not document.incomplete(("args",)):
+            faults.append(document.fault(("redact", index), f"there is no argument `{path[5:]}`", "name one of `args`"))
+        elif field is None and not args and not document.incomplete(("returns",)):
             faults.append(document.fault(("redact", index), f"the result has no `{path}`", "name a field of `returns`"))
         elif field is not None and field.kind != "string":
             message = f"`{path}` is {field.kind}, and only texts are masked"
-            faults.append(document.fault(("redact", index), message, "leave it out of `returns` instead"))
+            advice = "remove it" if args else "leave it out of `returns` instead"
+            faults.append(document.fault(("redact", index), message, advice))
     return faults
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from statemachine_agent.definition.assembly import in_circles, in_order, put_together
 from statemachine_agent.definition.check_graph import check_graph
 from statemachine_agent.definition.check_machine import check_machine
+from statemachine_agent.definition.check_masks import check_masks
 from statemachine_agent.definition.check_nesting import check_nesting
 from statemachine_agent.definition.check_properties import check_properties
 from statemachine_agent.definition.check_tool import check_tool
@@ -33,6 +34,7 @@ def crosscheck(catalogue: Catalogue) -> list[Fault]:
         found += check_nesting(catalogue, machine)
         found += check_graph(catalogue, machine)
         found += check_properties(catalogue, machine)
+        found += check_masks(catalogue, machine)
         if machine.document.faults or any(fault.level is Level.ERROR for fault in found):
             catalogue.faulty.add(name)
         faults += found

@@ -40,6 +40,7 @@ from statemachine_agent.definition.node import (
     in_schema,
 )
 from statemachine_agent.definition.properties import PromiseNode
+from statemachine_agent.definition.redaction import Retain, RootedPath
 from statemachine_agent.definition.rows import Row, Rows, Targets, WrittenRows
 from statemachine_agent.definition.schema import Name, Properties, Property
 from statemachine_agent.text import nearest, shorten
@@ -381,8 +382,6 @@ Guard = Annotated[
 class MachineDefinition(Node):
     """One machine file."""
 
-    not_built: ClassVar[frozenset[str]] = frozenset({"retain", "redact"})
-
     stand_in: ClassVar[Mapping[str, object]] = {
         "version": 1, "summary": "-", "limits": {"steps": 1}, "success": [], "initial": "X",
     }  # fmt: skip
@@ -407,6 +406,10 @@ class MachineDefinition(Node):
     success: tuple[Lower, ...]
     #: promises about every path; their names are checked, and they are not proved yet
     properties: tuple[PromiseNode, ...] = ()
+    #: texts that are masked before anything is written: `input.message`, `evidence.lookup.accounts[].number`
+    redact: tuple[RootedPath, ...] = ()
+    #: of what is named here, what is kept; the rest of it is never written
+    retain: Retain = Retain()
     #: when a run counts as going in circles
     progress: Progress = Progress()
     #: calls of a tool per task; the tighter of this and the manifest counts

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictI
 from statemachine_agent.definition.bindings import CommandLine, Mcp, Words
 from statemachine_agent.definition.machine import Given, Roles
 from statemachine_agent.definition.node import Cel, Count, Duration, Lower, Node, Pause, Text, complaint, in_schema
-from statemachine_agent.definition.redaction import FieldPath
+from statemachine_agent.definition.redaction import FieldPath, masked
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.definition.template import KeyTemplate, UrlTemplate
@@ -290,13 +290,27 @@ class ToolManifest(Node):
     polling: StrictBool = False
     #: how much of a result the model is shown
     render: Render = Render()
-    #: texts of a result that are masked before anything is written
+    #: texts of a result that are masked before anything is written; of a read also arguments, as `args.NAME`
     redact: tuple[FieldPath, ...] = ()
 
     @property
     def is_read(self) -> bool:
         """True where a call changes nothing outside."""
         return self.effect == "read"
+
+    @property
+    def masked_results(self) -> tuple[str, ...]:
+        """The paths of what is masked in a result; `result.args` is a field called `args`."""
+        return tuple(path.removeprefix("result.") for path in self.redact if not path.startswith("args."))
+
+    @property
+    def masked_args(self) -> tuple[str, ...]:
+        """The paths of what is masked in the arguments."""
+        return tuple(path.removeprefix("args.") for path in self.redact if path.startswith("args."))
+
+    def recorded(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Arguments as they may be written and shown."""
+        return masked(self.masked_args, args) if self.masked_args else args
 
     @property
     def reconciler(self) -> Reconcile | None:

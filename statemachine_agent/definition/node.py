@@ -41,8 +41,6 @@ class Node(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
 
-    #: keys of the language that this version does not build yet, refused by name
-    not_built: ClassVar[frozenset[str]] = frozenset()
     #: what can stand in for a key that has a fault, so that all else is checked; it never gets beyond the checks
     stand_in: ClassVar[Mapping[str, object]] = {}
 
@@ -253,9 +251,6 @@ def _unknown_key(document: Document, path: Path_, parent: object, model: type[No
     key = str(path[-1])
     known = model.keys() if model else set()
     mapping = parent if isinstance(parent, dict) else {}
-    if model and key in model.not_built:
-        advice = "remove it; it will come with a later version"
-        return document.fault(path, f"`{key}` is not built yet", advice, key=True), None
     free = known - set(mapping)
     meant = nearest(key, free) or ""
     advice = did_you_mean(key, free if meant else known)

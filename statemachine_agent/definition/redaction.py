@@ -1,17 +1,19 @@
-"""Fields of a result that are masked before anything is written, and so before a model or a person sees them.
+"""Fields that are masked before anything is written, and so before a model or a person sees them.
 
-A path names a text: `card`, `accounts[].number`. It must not know what reads a result.
+A path names a text: `card`, `accounts[].number`. It must not know what reads it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator
+from pydantic import Field as PydanticField
 
-from statemachine_agent.definition.node import Text, complaint, in_schema
+from statemachine_agent.definition.node import Lower, Node, Text, complaint, in_schema
 from statemachine_agent.definition.schema import Properties, Property
 from statemachine_agent.definition.sentences import shown
 
@@ -27,6 +29,18 @@ def _path(value: str) -> str:
     return value
 
 
+_ROOTED = re.compile(rf"(input|evidence\.[a-z][a-z0-9_]{{0,62}})\.{_PATH.pattern}")
+
+
+def _rooted(value: str) -> str:
+    if not _ROOTED.fullmatch(value):
+        advice = "write it like `input.message` or `evidence.lookup.accounts[].number`"
+        raise complaint(f"{shown(value)} is no path into the input or into evidence", advice)
+    return value
+
+
+#: the path of a field in a machine's input, or in what is evidence under a name
+RootedPath = Annotated[Text, AfterValidator(_rooted), in_schema(pattern=f"^{_ROOTED.pattern}$")]
 #: the path of a field in a result; `[]` stands for every element of a list
 FieldPath = Annotated[Text, AfterValidator(_path), in_schema(pattern=f"^{_PATH.pattern}$")]
 
@@ -45,8 +59,66 @@ def field_at(properties: Properties, path: str) -> Property | None:
     return found
 
 
+class Retain(Node):
+    """What is kept of what is named here; all else of it is never written: texts are masked, other values dropped."""
+
+    #: of the input: paths
+    input: tuple[FieldPath, ...] | None = None
+    #: of results, signals and answers: name to paths
+    evidence: Mapping[Lower, tuple[FieldPath, ...]] = PydanticField(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Masks:
+    """What a machine masks or drops before anything is written."""
+
+    #: paths in the input
+    input: tuple[str, ...] = ()
+    #: paths in results of tools, in signals and in answers, by their name
+    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.input or self.evidence)
+
+
+class Rooted(NamedTuple):
+    """What a path of a machine's `redact` leads into, and the path in it."""
+
+    #: a name in evidence; empty for the input
+    name: str
+    path: str
+
+
+def split(path: str) -> Rooted:
+    """A path of a machine's `redact`, taken apart."""
+    root, _, rest = path.partition(".")
+    if root == "input":
+        return Rooted("", rest)
+    name, _, rest = rest.partition(".")
+    return Rooted(name, rest)
+
+
+def not_kept(properties: Properties, kept: Iterable[str]) -> tuple[str, ...]:
+    """The paths of everything in `properties` that no path of `kept` names or lies in."""
+    kept = set(kept)
+
+    def of(held: Properties, before: str) -> Iterator[str]:
+        for name, value in held.items():
+            path, inner = f"{before}{name}", value
+            while inner.kind == "array" and inner.items is not None and path not in kept:
+                path, inner = f"{path}[]", inner.items
+            if path in kept or f"{before}{name}" in kept:
+                continue
+            if inner.properties and any(k.startswith(f"{path}.") for k in kept):
+                yield from of(inner.properties, f"{path}.")
+            else:
+                yield f"{before}{name}"
+
+    return tuple(of(properties, ""))
+
+
 def masked(paths: Iterable[str], value: Mapping[str, Any]) -> dict[str, Any]:
-    """`value` with what the paths name masked; what is not there stays away."""
+    """`value` with the texts that the paths name masked, and other values dropped; what is not there stays away."""
     found = dict(value)
     for path in paths:
         found = _masked(path.split("."), found)
@@ -58,10 +130,19 @@ def _masked(steps: list[str], value: Any) -> Any:
     name, lists = step.partition("[")[0], step.count("[]")
     if not isinstance(value, Mapping) or name not in value:
         return value
-    return {**value, name: _each(lists, rest, value[name])}
+    found = _each(lists, rest, value[name])
+    return {**{n: v for n, v in value.items() if n != name}, **({} if found is _DROPPED else {name: found})}
+
+
+#: stands for a value that is no text and goes as a whole
+_DROPPED = object()
 
 
 def _each(lists: int, rest: list[str], value: Any) -> Any:
     if lists:
-        return [_each(lists - 1, rest, one) for one in value] if isinstance(value, list) else value
-    return _masked(rest, value) if rest else MASK
+        if not isinstance(value, list):
+            return value
+        return [one for one in (_each(lists - 1, rest, held) for held in value) if one is not _DROPPED]
+    if rest:
+        return _masked(rest, value)
+    return MASK if isinstance(value, str) else _DROPPED

@@ -92,7 +92,9 @@ class _Running:
     def _begin(self, request_id: str, number: int) -> None:
         clock = self._observation.context.environment
         self._begun = (number, request_id, clock.now(), clock.monotonic())
-        self._tell("calling", args=self._args, key=self._key, request_id=request_id, attempt=number)
+        self._tell(
+            "calling", args=self._manifest.recorded(self._args), key=self._key, request_id=request_id, attempt=number
+        )
 
     def _end(self, attempt: Attempt) -> None:
         self._begun = None

@@ -64,7 +64,8 @@ async def _heard(
     if not context.heard or not isinstance(model, StreamingModel):
         return await _asked(context, model, model_input, model.decide)
     prompt = model_input.prompt
-    hearing = Hearing(context.emit, model_input.observation.checkpoint.task.id, prompt.state, prompt.step, attempt)
+    machine, task_id = context.machine, model_input.observation.checkpoint.task.id
+    hearing = Hearing(context.emit, task_id, prompt.state, prompt.step, attempt, machine.masks_arguments)
     reply: Reply | ModelUnavailableError | None = None
     try:
         reply = await _asked(context, model, model_input, lambda asked: model.decide_aloud(asked, hearing))
@@ -142,7 +143,7 @@ def _tell(model_input: ModelInput, reply: Reply, latency: int) -> None:
             {
                 "state": observation.state,
                 "step": model_input.prompt.step,
-                "reply": reply.raw.as_json(),
+                "reply": reply.raw.as_json(observation.context.machine.recorded),
                 "tokens": reply.spent.input_tokens + reply.spent.output_tokens,
                 "latency_ms": latency,
                 "options": reply.options,

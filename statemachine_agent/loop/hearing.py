@@ -19,9 +19,19 @@ MOST_HEARD = 20_000
 class Hearing:
     """The pieces of one attempt, as the events `piece` and, where it came to nothing, `cut_off`."""
 
-    def __init__(self, emit: Callable[[Event], None], task_id: str, state: str, step: int, attempt: int) -> None:
-        """`attempt` counts from 1, as in the row that the attempt becomes."""
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        task_id: str,
+        state: str,
+        step: int,
+        attempt: int,
+        masked: Callable[[str], bool] = lambda _tool: False,
+    ) -> None:
+        """`attempt` counts from 1, as in the row that the attempt becomes; `masked`: a tool's arguments are not shown whole."""
         self._emit = emit
+        self._masked = masked
+        self._names: dict[int, str] = {}
         self._task_id = task_id
         self._about = {"state": state, "step": step, "attempt": attempt}
         self._left = MOST_HEARD
@@ -34,6 +44,10 @@ class Hearing:
         if not isinstance(piece.text, str) or not isinstance(piece.call, int) or self._left <= 0:
             return
         text = str.__str__(piece.text)[: self._left]
+        if piece.kind == "call":
+            self._names[piece.call] = (self._names.get(piece.call, "") + text)[:200]
+        elif piece.kind == "arguments" and self._masked(self._names.get(piece.call, "")):
+            return
         self._left -= max(1, len(text))
         more = {"kind": piece.kind, "call": piece.call, "text": text if self._left > 0 else text + " …"}
         self._emit(Event("piece", self._task_id, {**self._about, **more}))

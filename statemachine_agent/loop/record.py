@@ -13,6 +13,7 @@ from typing import Any
 from statemachine_agent.canonical import canonical, digest
 from statemachine_agent.definition.machine import Inlined
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.redaction import masked
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.call import Call, Finding, named
 from statemachine_agent.loop.draft import Draft, effect_of
@@ -95,7 +96,7 @@ def _decision_row(proposal: Proposal, finding: Finding | None) -> DecisionRow:
         model=reply.model,
         schema_version=SCHEMA_VERSION,
         prompt_hash=proposal.prompt_hash,
-        response=reply.raw.as_json(),
+        response=reply.raw.as_json(observation.context.machine.recorded),
         input_tokens=reply.spent.input_tokens,
         output_tokens=reply.spent.output_tokens,
         cost_usd=reply.spent.cost_usd,
@@ -133,7 +134,8 @@ def _scope(checked: CheckedCall) -> Inlined | None:
 
 def _answered(draft: Draft, held: Inlined, answer: object) -> None:
     """The answer of a machine within this one is evidence under its name, and no more than a model's word."""
-    payload = answer if isinstance(answer, Mapping) else {"answer": answer}
+    paths = draft.context.machine.masks.evidence.get(held.of.machine, ())
+    payload = masked(paths, answer if isinstance(answer, Mapping) else {"answer": answer})
     draft.add_evidence(
         tool=held.of.machine,
         purpose="answer",
@@ -210,7 +212,8 @@ def _brought(draft: Draft, call: Call, attempts: Attempts) -> tuple[Call, str]:
 
 
 def _asked(call: Call) -> str:
-    return f"{named(call)} {one_line(canonical(call.args).decode(), 120)}"
+    args = call.manifest.recorded(call.args) if call.manifest is not None else call.args
+    return f"{named(call)} {one_line(canonical(args).decode(), 120)}"
 
 
 # ---------------------------------------------------------------- a call without a model

@@ -26,6 +26,7 @@ def call_rows(
     effect_key: str | None = None,
 ) -> Evidence | None:
     """A row for each attempt; what the last one brought becomes evidence."""
+    args = manifest.recorded(args)
     call_id = call_id or f"call-{new_id(draft.context.environment)}"
     evidence: Evidence | None = None
     for attempt in attempts:

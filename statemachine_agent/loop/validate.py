@@ -109,7 +109,9 @@ def _call(observation: Observation, proposed: ToolCall | InvalidCall) -> Call:
         return call.but("refused", "unresolved", str(problem))
     args, faults = checked_arguments(manifest, {**call.args, **values})
     if faults:
-        text = "; ".join(map(str, faults))
+        text = "; ".join(
+            f.path if manifest.masked_args else str(f) for f in faults
+        )  # a fault may quote what it is about
         return call.but("invalid", "invalid_arguments", f"arguments of `{call.tool}`: {text}")
     return _admitted(observation, replace(call, args=args), manifest)
 
@@ -186,7 +188,8 @@ def _about_to_run(proposal: Proposal, call: Call) -> Call:
     args, faults = checked_arguments(manifest, planned.args)
     call = replace(call, args=args)
     if faults:
-        return _blocked(call, "invalid_arguments", "; ".join(map(str, faults)))
+        text = "; ".join(f.path if manifest.masked_args else str(f) for f in faults)
+        return _blocked(call, "invalid_arguments", text)
     if manifest.is_read:
         return call
     try:

@@ -7,13 +7,14 @@ know which tools are allowed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from statemachine_agent.canonical import canonical
 from statemachine_agent.definition.machine import MOST_AT_ONCE
 from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.redaction import MASK
 from statemachine_agent.errors import CanonicalError
 from statemachine_agent.text import one_line
 
@@ -37,6 +38,10 @@ class RawCall:
     arguments: str | Mapping[str, Any]
 
 
+#: the arguments of a tool as they may be written; None where they may be as they are
+Recorded = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+
+
 @dataclass(frozen=True)
 class RawReply:
     """A reply as it came."""
@@ -45,15 +50,15 @@ class RawReply:
     text: str = ""
     stop_reason: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """The reply for the record, in a form that can always be written."""
+    def as_json(self, recorded: Recorded | None = None) -> dict[str, Any]:
+        """The reply for the record, in a form that can always be written; `recorded` masks the arguments of a tool."""
         return {
             "text": _recordable(self.text),
             "calls": [
                 {
                     "id": _recordable(c.id)[:_MAX_NAME],
                     "name": _recordable(c.name)[:_MAX_NAME],
-                    "arguments": _recordable_arguments(c.arguments),
+                    "arguments": _recordable_arguments(c, recorded),
                 }
                 for c in self.calls[:MAX_CALLS]
             ],
@@ -276,7 +281,11 @@ def _recordable(text: object) -> str:
     return found[:MAX_ARGUMENTS].encode("utf-8", "backslashreplace").decode()
 
 
-def _recordable_arguments(arguments: object) -> Any:
+def _recordable_arguments(call: RawCall, recorded: Recorded | None) -> Any:
+    arguments: object = call.arguments
+    if recorded is not None and recorded(call.name, {}) is not None:
+        parsed = _arguments(call.arguments)
+        arguments = MASK if isinstance(parsed, InvalidDecision) else recorded(call.name, parsed)
     if isinstance(arguments, str):
         return _recordable(arguments)
     try:

@@ -11,6 +11,7 @@ from typing import Any
 from statemachine_agent.canonical import canonical, digest
 from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.definition.machine import WaitState
+from statemachine_agent.definition.redaction import masked
 from statemachine_agent.errors import RefusedError, UsageError
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import Context
@@ -41,7 +42,7 @@ async def receive(
     """Record a signal and go where it leads; the same one that came before under the same id changes nothing."""
     try:
         check_may_signal(context, checkpoint, who)
-        plain = _fitting(context, name, payload)
+        plain = masked(context.machine.masks.evidence.get(name, ()), _fitting(context, name, payload))
         if signal_id and (before := _received(checkpoint, name, signal_id)) is not None:
             if before.payload_hash == digest(plain):
                 return checkpoint

@@ -20,6 +20,7 @@ from statemachine_agent.chart.compile import (
     texts_of,
 )
 from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.redaction import masked
 from statemachine_agent.definition.roster import Roster
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import RefusedError, SettingsError, StoreError, TaskHeldError, UsageError
@@ -143,7 +144,7 @@ class Runtime:
         spec = stored_spec(compiled.definition, model, otherwise or own)
         task = Task(
             0, new_id(self.environment), new_id(self.environment), machine, compiled.definition.version, compiled.hash,
-            who, dict(inputs), spec, self.environment.now(),
+            who, masked(compiled.masks.input, inputs), spec, self.environment.now(),
         )  # fmt: skip
         draft = Draft(self._context(compiled), Checkpoint(task, Head(-1, Status.RUNNING, ())), "start")
         draft.begin()

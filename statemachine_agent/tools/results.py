@@ -58,7 +58,7 @@ def accept(manifest: ToolManifest, raw: object) -> Ok:
             f.path if manifest.redact else str(f) for f in faults
         )  # a complaint may quote what it is about
         raise BadResultError(f"the answer does not fit `returns`: {told}")
-    found = masked(manifest.redact, found)
+    found = masked(manifest.masked_results, found)
     text = canonical(found)
     if len(text) > manifest.max_bytes:
         if manifest.is_read:

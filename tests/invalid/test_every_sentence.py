@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import statemachine_agent
-from statemachine_agent.definition import people  # noqa: F401  imports all that a definition can hold
-from statemachine_agent.definition.node import Node
 
 HERE = Path(__file__).parent
 PACKAGE = Path(statemachine_agent.__file__).parent
@@ -91,14 +89,6 @@ def _texts(value: ast.expr) -> Iterator[str]:
             pass
 
 
-def nodes(kind: type[Node] = Node) -> Iterator[type[Node]]:
-    """Every kind of mapping that a definition can hold."""
-    for one in kind.__subclasses__():
-        yield one
-        yield from nodes(one)
-
-
-NOT_BUILT = sorted({(key, one.__name__) for one in nodes() for key in one.not_built})
 SENTENCES = sorted({(text, where) for text, where in sentences() if text not in ELSEWHERE | NETS})
 TOLD = "\n".join(path.read_text(encoding="utf-8") for path in sorted(HERE.glob("*/*.expected")))
 
@@ -112,8 +102,3 @@ def test_the_sentences_are_found() -> None:
 def test_every_sentence_is_brought_about_by_a_file(text: str, where: str) -> None:
     pattern = ".+?".join(re.escape(part) for part in text.split("{}"))
     assert re.search(rf"^\S+:\d+:\d+: (?:warning: |note: )?{pattern}$", TOLD, re.MULTILINE), where
-
-
-@pytest.mark.parametrize(("key", "kind"), NOT_BUILT)
-def test_every_key_that_is_not_built_yet_is_refused_by_name(key: str, kind: str) -> None:
-    assert f": `{key}` is not built yet\n" in TOLD, kind

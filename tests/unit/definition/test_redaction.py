@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from statemachine_agent.definition.redaction import MASK, field_at, masked
+from statemachine_agent.definition.redaction import MASK, field_at, masked, not_kept
 from statemachine_agent.definition.schema import Property
 
 TEXT = Property(type="string")
@@ -32,10 +32,14 @@ VALUE = {
         ("gone", {}),
         ("name.first", {}),
         ("owner[].card", {}),
+        ("owner.age", {"owner": {"card": "1234"}}),
+        ("payments", {"payments": None}),
+        ("payments[]", {"payments": []}),
     ],
 )
 def test_what_a_path_names_is_masked_and_nothing_else(path: str, expected: dict[str, object]) -> None:
-    assert masked([path], VALUE) == {**VALUE, **expected}
+    """A text is masked; what is no text goes as a whole."""
+    assert masked([path], VALUE) == {k: v for k, v in {**VALUE, **expected}.items() if v is not None}
     assert VALUE["name"] == "Ann", "what was given is not changed"
 
 
@@ -47,3 +51,17 @@ def test_a_path_leads_to_its_field(path: str) -> None:
 @pytest.mark.parametrize("path", ["gone", "name.first", "name[]", "payments.card", "owner[].card", "grid[][][]"])
 def test_a_path_that_leads_nowhere(path: str) -> None:
     assert field_at(RETURNS, path) is None
+
+
+@pytest.mark.parametrize(
+    ("kept", "lost"),
+    [
+        (["name", "owner", "payments", "grid"], ()),
+        ([], ("name", "owner", "payments", "grid")),
+        (["owner.age", "payments[].card"], ("name", "owner.card", "grid")),
+        (["owner.age", "payments[]", "grid[][]"], ("name", "owner.card")),
+        (["own", "payments.card", "owner.car"], ("name", "owner.card", "owner.age", "payments", "grid")),
+    ],
+)
+def test_what_is_not_named_is_not_kept(kept: list[str], lost: tuple[str, ...]) -> None:
+    assert not_kept(RETURNS, kept) == lost
