@@ -38,7 +38,15 @@ _LEAST = 1.0
 #: seconds that the end of the process waits for an answer that nobody waits for: memory that is read must not be freed
 _LAST = 30.0
 _TURN = Environment().lock()  # one inference at a time: the library's model is one state
-atexit.register(_TURN.acquire, timeout=_LAST)
+_loaded: list[Any] = []
+
+
+@atexit.register
+def _leave() -> None:
+    """Close what was loaded, while everything that it needs for that is still there."""
+    if _TURN.acquire(timeout=_LAST):
+        for engine in _loaded:
+            engine.close()
 
 
 @dataclass
@@ -131,6 +139,7 @@ def _engine(name: str) -> tuple[Any, int]:
     (file,) = (path for folder in folders for path in Path(folder).glob("*.gguf"))
     made = Llama(str(file), n_ctx=_CONTEXT, n_threads=_THREADS, n_threads_batch=_THREADS, verbose=False)
     made.eval(made.tokenize(EXAMPLES.encode()))  # what all prompts begin with is read once
+    _loaded.append(made)
     return made, made.n_tokens
 
 

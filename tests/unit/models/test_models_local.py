@@ -57,6 +57,9 @@ class Llama:
     def tokenize(self, text):
         return list(text)
 
+    def close(self):
+        pass
+
     def eval(self, tokens):
         self.n_tokens += len(tokens)
 
