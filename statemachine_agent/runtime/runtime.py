@@ -333,6 +333,8 @@ class Runtime:
                 await self.environment.sleep(self.environment.uniform(0.02, 0.1))
         try:
             checkpoint = await self.store.load(lease.task_id)
-            yield self._context(await self._machine_of(checkpoint.task), lease), checkpoint
+            machine = await self._machine_of(checkpoint.task)
+            machine.chart.tree.full(checkpoint.head.configuration)  # in a state that is none it would wait for ever
+            yield self._context(machine, lease), checkpoint
         finally:
             await asyncio.shield(self.store.release(lease))
