@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,15 @@ from support import forks
 # A machine that does other things too is slow, and that is no fault of what is tested.
 settings.register_profile("patient", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+#: where files are kept in memory, and how much of it must be free
+MEMORY, ROOM = Path("/dev/shm"), 2 * 2**30  # noqa: S108  pytest makes a folder of its own inside
+
+
+def pytest_configure() -> None:
+    """Hundreds of stores wait for a disk at each commit; these need not outlive the machine."""
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture(scope="session", autouse=True)
