@@ -45,6 +45,8 @@ def absent_in_tool(catalogue: Catalogue, file: ToolFile) -> Iterator[Fault]:
 def _filled(machine: MachineDefinition) -> Iterator[tuple[Path_, str, Mapping[str, Any]]]:
     """Every `with` of a machine: its path, the tool, its values."""
     for name, state in machine.all_states.items():
+        if machine.scope(name) is not None:
+            continue  # told where that machine is defined
         match state:
             case ChooseState():
                 for tool, choice in state.choose.items():

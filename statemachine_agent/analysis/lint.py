@@ -86,7 +86,8 @@ def _servers(catalogue: Catalogue, servers: Collection[str]) -> Iterator[Fault]:
 
 def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
     document, machine = file.document, file.definition
-    guards = {name: checked for name, _, checked, _ in checked_guards(catalogue, file) if checked is not None}
+    own = [found for found in checked_guards(catalogue, file) if found[0] not in machine.guard_scopes]
+    guards = {name: checked for name, _, checked, _ in own if checked is not None}
     for name, checked in guards.items():
         fields = untrusted_fields(checked)
         if fields:

@@ -17,7 +17,6 @@ from statemachine_agent.definition.machine import (
     ChooseState,
     MachineDefinition,
     ReconcileState,
-    State,
     WaitState,
 )
 from statemachine_agent.definition.names import CONTROLS
@@ -36,9 +35,9 @@ def missing_evidence(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]
     present = _at_entry(catalogue, machine)
     warned: set[tuple[str, str]] = set()
     for name, state in machine.all_states.items():
-        for known, gone, rows in _lists(catalogue, state):
+        for known, gone, rows in _lists(catalogue, machine, name):
             for guard, tool in _unsure(machine, (present.get(name, frozenset()) - gone) | known, rows):
-                if (guard, tool) not in warned:
+                if (guard, tool) not in warned and guard not in machine.guard_scopes:
                     warned.add((guard, tool))
                     text = f"`{guard}` reads `evidence.{tool}`, which may not be there yet in `{name}`"
                     advice = f"ask `has(evidence.{tool})` in a row above, or in the guard: `has(…) && …`"
@@ -72,17 +71,15 @@ def _at_entry(catalogue: Catalogue, machine: MachineDefinition) -> Mapping[str, 
                 present[nesting.parents[name]] = together
                 waiting.append(nesting.parents[name])
             continue
-        for target, there in _edges(catalogue, machine, machine.all_states[name], present[name]):
+        for target, there in _edges(catalogue, machine, name, present[name]):
             for one in [nesting.parents.get(name, "")] if target == DONE else nesting.entered(target):
                 if one in nesting.states:
                     come(one, there)
     return present
 
 
-def _edges(
-    catalogue: Catalogue, machine: MachineDefinition, state: State, before: Tools
-) -> Iterator[tuple[str, Tools]]:
-    for known, gone, rows in _lists(catalogue, state):
+def _edges(catalogue: Catalogue, machine: MachineDefinition, name: str, before: Tools) -> Iterator[tuple[str, Tools]]:
+    for known, gone, rows in _lists(catalogue, machine, name):
         there = (before - gone) | known
         for row in rows:
             passed = there | _shown(machine, row.when or ())
@@ -92,14 +89,20 @@ def _edges(
                 there |= _shown(machine, row.unless)
 
 
-def _lists(catalogue: Catalogue, state: State) -> Iterator[tuple[Tools, Tools, Sequence[Row]]]:
+def _lists(
+    catalogue: Catalogue, machine: MachineDefinition, name: str
+) -> Iterator[tuple[Tools, Tools, Sequence[Row]]]:
     """The lists of rows of a state, each with the tools whose results are new, and old, when it is judged."""
     none: Tools = frozenset()
+    state, scope = machine.all_states[name], machine.scope(name)
     match state:
         case ChooseState():
             for tool, choice in state.choose.items():
                 manifest = catalogue.tool(tool)
-                if tool in CONTROLS or manifest is None or not manifest.is_read:
+                if tool == "finish" and scope is not None:  # its answer is evidence where it leads
+                    yield none, none, [row for row in choice.rows if row.refuse]
+                    yield frozenset({machine.inlined[scope].of.machine}), none, [r for r in choice.rows if r.goto]
+                elif tool in CONTROLS or manifest is None or not manifest.is_read:
                     yield none, none, choice.rows
                 else:  # a read's refusals are judged before it is called, its targets on its result
                     yield none, none, [row for row in choice.rows if row.refuse]
