@@ -224,6 +224,7 @@ CHOOSE = "  A: {choose: {make: [%s], look: stay}}\n  B: {route: SUCCEEDED}\n"
     ("rows", "true", "false", "expected"),
     [
         ("{unless: proposed, refuse: no}, {goto: B}", "", "", Standing.OFFERED),
+        ("{when: proposed, refuse: no}, {goto: B}", "", "", Standing.OFFERED),
         ("{when: a, refuse: no}, {when: proposed, goto: B}", "", "a", Standing.OFFERED),
         ("{when: a, refuse: no}, {when: proposed, goto: B}", "a", "", Standing.HIDDEN),
         ("{when: [proposed, a], goto: B}, {refuse: no}", "", "a", Standing.HIDDEN),
