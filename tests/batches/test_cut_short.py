@@ -21,6 +21,7 @@ from statemachine_agent.models.port import Prompt, Reply
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.runtime.drive import StoppedError
 from statemachine_agent.tools.outcome import LostError
+from support import forks
 from support.cli import DEADLINE, kill, until
 from support.peeks import GIVE_UP, PEEKS, TEXTS, after, looks, rows_of
 from support.playing import swap
@@ -288,7 +289,7 @@ def survey(tmp_path: Path) -> Path:
 
 def sma(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SMA_", "PYTEST_"))}
-    return subprocess.Popen(
+    return forks.Popen(
         [sys.executable, "-m", "statemachine_agent", *arguments],
         env=kept, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from statemachine_agent.definition.schema import Property
 from statemachine_agent.guards import types
 from statemachine_agent.guards.contexts import NOW
 from statemachine_agent.guards.growth import Excess, excesses
+from support import forks
 
 _TEXT, _WHOLE = Property(type="string"), Property(type="integer")
 _ITEM = Property(
@@ -174,7 +175,7 @@ WORST = [
 def test_the_worst_that_is_legal_stays_small(text: str) -> None:
     """In a process of its own, which may not have more than it says."""
     assert found(text) == []
-    done = subprocess.run([sys.executable, "-c", ASK, text], capture_output=True, text=True, check=True)
+    done = forks.run([sys.executable, "-c", ASK, text], check=True)
     assert int(done.stdout) < 256, done
 
 

@@ -17,6 +17,7 @@ from unit.store.workers import children
 from statemachine_agent.errors import StoreError
 from statemachine_agent.store import schema
 from statemachine_agent.store.sqlite import SqliteStore
+from support import forks
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -268,7 +269,7 @@ opening.prepare(__import__("pathlib").Path(sys.argv[1]), Environment())
         whole = schema_of(store)
     for number in (3, 5, 6, 7, 8, 14, 30):
         path = tmp_path / f"tasks-{number}.db"
-        killed = subprocess.run([sys.executable, "-c", die, path, str(number)], check=False)
+        killed = forks.run([sys.executable, "-c", die, str(path), str(number)])
         assert killed.returncode == 9, number
         with SqliteStore(path) as store:
             assert schema_of(store) == whole, number

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,6 +15,7 @@ from unit.tools.making import Clock, attempts_of, on_loop, outcome_of, python_to
 
 from statemachine_agent.tools.outcome import Blocked, Failed, Ok, Unknown
 from statemachine_agent.tools.toolbox import Toolbox
+from support import forks
 
 NUMBER = {"number": {"type": "integer", "optional": True}}
 ALLOWED = reach(python_packages=frozenset({"unit.tools"}))
@@ -197,9 +197,7 @@ def test_a_function_that_hangs_does_not_keep_the_process_alive() -> None:
         "print(asyncio.run(outcome_of(tool, {}, reach(python_packages=frozenset({'unit'}))))) \n"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=30, check=False
-    )
+    done = forks.run([sys.executable, "-c", code], env=environ, timeout=30)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Failed(error_class='timeout'")
 
