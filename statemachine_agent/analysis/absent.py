@@ -12,8 +12,9 @@ from statemachine_agent.definition import references
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile, ToolFile
 from statemachine_agent.definition.document import Path_
 from statemachine_agent.definition.faults import Fault, Level
-from statemachine_agent.definition.machine import CallState, ChooseState, MachineDefinition
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.schema import Property
+from statemachine_agent.definition.states import CallState, ChooseState
 from statemachine_agent.guards import contexts
 
 

@@ -14,7 +14,8 @@ from statemachine_agent.definition.catalogue import Catalogue, MachineFile, Tool
 from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.faults import Fault, Level
-from statemachine_agent.definition.machine import CallState, ChooseState, MachineDefinition
+from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.definition.states import CallState, ChooseState
 from statemachine_agent.guards.check import Checked, checked_guards, untrusted_fields
 from statemachine_agent.text import did_you_mean, nearest
 

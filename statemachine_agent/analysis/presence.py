@@ -12,16 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.faults import Fault, Level
-from statemachine_agent.definition.machine import (
-    CallState,
-    ChooseState,
-    MachineDefinition,
-    ReconcileState,
-    WaitState,
-)
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.nesting import DONE, holds
 from statemachine_agent.definition.rows import Row
+from statemachine_agent.definition.states import CallState, ChooseState, ReconcileState, WaitState
 
 Tools = frozenset[str]
 
@@ -34,7 +29,7 @@ def missing_evidence(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]
     machine = file.definition
     present = _at_entry(catalogue, machine)
     warned: set[tuple[str, str]] = set()
-    for name, state in machine.all_states.items():
+    for name in machine.all_states:
         for known, gone, rows in _lists(catalogue, machine, name):
             for guard, tool in _unsure(machine, (present.get(name, frozenset()) - gone) | known, rows):
                 if (guard, tool) not in warned and guard not in machine.guard_scopes:
@@ -89,9 +84,7 @@ def _edges(catalogue: Catalogue, machine: MachineDefinition, name: str, before: 
                 there |= _shown(machine, row.unless)
 
 
-def _lists(
-    catalogue: Catalogue, machine: MachineDefinition, name: str
-) -> Iterator[tuple[Tools, Tools, Sequence[Row]]]:
+def _lists(catalogue: Catalogue, machine: MachineDefinition, name: str) -> Iterator[tuple[Tools, Tools, Sequence[Row]]]:
     """The lists of rows of a state, each with the tools whose results are new, and old, when it is judged."""
     none: Tools = frozenset()
     state, scope = machine.all_states[name], machine.scope(name)

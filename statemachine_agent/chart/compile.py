@@ -18,10 +18,11 @@ from statemachine_agent.definition.catalogue import Catalogue, held_machines
 from statemachine_agent.definition.check_masks import masks_of
 from statemachine_agent.definition.document import Source
 from statemachine_agent.definition.faults import FaultyDefinitionError
-from statemachine_agent.definition.machine import ApprovalState, ChooseState, MachineDefinition, State
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.redaction import Masks
 from statemachine_agent.definition.schema import Properties, has_numbers
+from statemachine_agent.definition.states import ApprovalState, ChooseState, State
 from statemachine_agent.guards.check import check_expressions
 from statemachine_agent.guards.evaluate import call_guards
 from statemachine_agent.guards.redacted import read_masks

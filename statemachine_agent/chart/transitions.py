@@ -13,13 +13,16 @@ from typing import Any
 
 from statemachine_agent.definition.assembly import writes
 from statemachine_agent.definition.catalogue import Catalogue
-from statemachine_agent.definition.machine import (
+from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.definition.names import CONTROLS, SETTLED
+from statemachine_agent.definition.nesting import DONE, done_of
+from statemachine_agent.definition.rows import Row
+from statemachine_agent.definition.states import (
     ApprovalState,
     CallState,
     Choice,
     ChooseState,
     CompoundState,
-    MachineDefinition,
     ReconcileState,
     RouteState,
     State,
@@ -27,9 +30,6 @@ from statemachine_agent.definition.machine import (
     WaitState,
     named_in,
 )
-from statemachine_agent.definition.names import CONTROLS, SETTLED
-from statemachine_agent.definition.nesting import DONE, done_of
-from statemachine_agent.definition.rows import Row
 
 #: exits that every working state has; they are not written, but they are drawn
 EXITS = {

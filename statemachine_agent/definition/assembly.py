@@ -13,16 +13,9 @@ from statemachine_agent.definition.check_graph import circles
 from statemachine_agent.definition.document import Path_
 from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.inlining import ends_of, inlined, unfilled, with_inlined
-from statemachine_agent.definition.machine import (
-    CallState,
-    CompoundState,
-    Inlined,
-    MachineDefinition,
-    State,
-    SubMachineState,
-    named_in,
-)
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.names import LOWER, UPPER
+from statemachine_agent.definition.states import CallState, CompoundState, Inlined, State, SubMachineState, named_in
 from statemachine_agent.text import did_you_mean
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from statemachine_agent.definition import node
 from statemachine_agent.definition.crosscheck import crosscheck
 from statemachine_agent.definition.document import Document, Source
 from statemachine_agent.definition.faults import Fault, FaultyDefinitionError, Mark, Report
-from statemachine_agent.definition.machine import CallState, ChooseState, MachineDefinition, ReconcileState
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.names import CONTROLS, LOWER
 from statemachine_agent.definition.people import People
 from statemachine_agent.definition.source import read, read_text
+from statemachine_agent.definition.states import CallState, ChooseState, ReconcileState
 from statemachine_agent.errors import UsageError
 from statemachine_agent.text import did_you_mean
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from statemachine_agent.definition.document import Document
 from statemachine_agent.definition.faults import Fault, Level
-from statemachine_agent.definition.machine import (
+from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.definition.names import ENDS
+from statemachine_agent.definition.rows import Row
+from statemachine_agent.definition.states import (
     CallState,
     ChooseState,
     CompoundState,
-    MachineDefinition,
     RouteState,
     State,
     SubMachineState,
     WaitState,
 )
-from statemachine_agent.definition.names import ENDS
-from statemachine_agent.definition.rows import Row
 
 if TYPE_CHECKING:
     from statemachine_agent.definition.catalogue import Catalogue, MachineFile

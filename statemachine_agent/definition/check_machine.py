@@ -13,26 +13,26 @@ from statemachine_agent.definition.check_rows import ANY, TARGETS, RowCheck
 from statemachine_agent.definition.conjunctions import MAX_DEPTH, too_deep
 from statemachine_agent.definition.document import Path_
 from statemachine_agent.definition.faults import Fault, Level
-from statemachine_agent.definition.machine import (
-    ApprovalState,
-    CallState,
-    Choice,
-    ChooseState,
-    CompoundState,
-    Inlined,
-    MachineDefinition,
-    ReconcileState,
-    RouteState,
-    State,
-    SubMachineState,
-    WaitState,
-)
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.model_choice import ModelChoice
 from statemachine_agent.definition.names import CONTROLS, ENDS, is_reserved
 from statemachine_agent.definition.nesting import DONE
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property, wants_trusted
+from statemachine_agent.definition.states import (
+    ApprovalState,
+    CallState,
+    Choice,
+    ChooseState,
+    CompoundState,
+    Inlined,
+    ReconcileState,
+    RouteState,
+    State,
+    SubMachineState,
+    WaitState,
+)
 from statemachine_agent.text import did_you_mean, nearest
 
 if TYPE_CHECKING:

@@ -13,7 +13,10 @@ from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.check_rows import RowCheck
 from statemachine_agent.definition.document import Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.machine import (
+from statemachine_agent.definition.names import CONTROLS, ENDS
+from statemachine_agent.definition.nesting import DONE
+from statemachine_agent.definition.rows import Row
+from statemachine_agent.definition.states import (
     ApprovalState,
     CallState,
     ChooseState,
@@ -23,9 +26,6 @@ from statemachine_agent.definition.machine import (
     State,
     WaitState,
 )
-from statemachine_agent.definition.names import CONTROLS, ENDS
-from statemachine_agent.definition.nesting import DONE
-from statemachine_agent.definition.rows import Row
 from statemachine_agent.text import did_you_mean
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from statemachine_agent.definition.check_rows import RowCheck
 from statemachine_agent.definition.document import Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.machine import ApprovalState, CallState, ChooseState, ReconcileState
 from statemachine_agent.definition.names import ENDS, LOWER
 from statemachine_agent.definition.properties import Always, AtMost, Atom, Never, OnlyAfter, Promise, Visits
+from statemachine_agent.definition.states import ApprovalState, CallState, ChooseState, ReconcileState
 from statemachine_agent.text import did_you_mean
 
 if TYPE_CHECKING:

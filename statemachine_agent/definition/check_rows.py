@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault, Level
-from statemachine_agent.definition.machine import ChooseState, MachineDefinition
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.names import ENDS, RULING_GUARDS
 from statemachine_agent.definition.nesting import DONE
 from statemachine_agent.definition.rows import Row
+from statemachine_agent.definition.states import ChooseState
 from statemachine_agent.text import did_you_mean
 
 if TYPE_CHECKING:

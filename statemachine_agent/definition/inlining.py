@@ -11,23 +11,23 @@ from typing import Any
 
 from statemachine_agent.definition import references
 from statemachine_agent.definition.check_graph import rows_of
-from statemachine_agent.definition.machine import (
+from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.definition.names import ENDS, RULING_GUARDS
+from statemachine_agent.definition.nesting import DONE
+from statemachine_agent.definition.references import Literal, Reference
+from statemachine_agent.definition.rows import Row
+from statemachine_agent.definition.states import (
     CallState,
     Choice,
     ChooseState,
     CompoundState,
     Given,
     Inlined,
-    MachineDefinition,
     RouteState,
     State,
     SubMachineState,
     named_in,
 )
-from statemachine_agent.definition.names import ENDS, RULING_GUARDS
-from statemachine_agent.definition.nesting import DONE
-from statemachine_agent.definition.references import Literal, Reference
-from statemachine_agent.definition.rows import Row
 
 #: what the `with` of another machine may refer to: what does not change under it without a trace
 ROOTS = frozenset({"input", "actor", "evidence"})

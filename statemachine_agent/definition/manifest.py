@@ -13,11 +13,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from statemachine_agent.definition.bindings import CommandLine, Mcp, Words
-from statemachine_agent.definition.machine import Given, Roles
 from statemachine_agent.definition.node import Cel, Count, Duration, Lower, Node, Pause, Text, complaint, in_schema
 from statemachine_agent.definition.redaction import FieldPath, masked
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.definition.sentences import shown
+from statemachine_agent.definition.states import Given, Roles
 from statemachine_agent.definition.template import KeyTemplate, UrlTemplate
 
 _SCOPE = re.compile(r"[a-z][a-z0-9_-]{0,62}:[a-z][a-z0-9_-]{0,62}")

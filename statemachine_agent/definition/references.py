@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from statemachine_agent.definition.machine import Given
+from statemachine_agent.definition.states import Given
 from statemachine_agent.errors import SmaError
 
 _PATH = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]{1,4}\])*")

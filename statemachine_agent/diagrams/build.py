@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.chart.transitions import WORKING, Transition
-from statemachine_agent.definition.machine import (
+from statemachine_agent.definition.names import CONTROLS, ENDS
+from statemachine_agent.definition.nesting import done_of
+from statemachine_agent.definition.states import (
     ApprovalState,
     CallState,
     ChooseState,
@@ -21,8 +23,6 @@ from statemachine_agent.definition.machine import (
     State,
     WaitState,
 )
-from statemachine_agent.definition.names import CONTROLS, ENDS
-from statemachine_agent.definition.nesting import done_of
 from statemachine_agent.diagrams import words
 from statemachine_agent.diagrams.mainline import MainLine
 from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Holder, Line, Node, Picture, Tool, is_exit

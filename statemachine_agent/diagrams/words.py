@@ -11,10 +11,11 @@ from datetime import timedelta
 from typing import Literal
 
 from statemachine_agent.chart.transitions import Transition
-from statemachine_agent.definition.machine import Given, Limits, Wait
+from statemachine_agent.definition.machine import Limits
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.nesting import DONE
 from statemachine_agent.definition.references import MACHINE_ROOTS, Reference, parse
+from statemachine_agent.definition.states import Given, Wait
 from statemachine_agent.diagrams.picture import Exits, Line, is_done
 from statemachine_agent.text import one_line
 

@@ -14,9 +14,10 @@ from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.machine import ChooseState, MachineDefinition, WaitState, named_in
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property
+from statemachine_agent.definition.states import ChooseState, WaitState, named_in
 from statemachine_agent.guards import cel, contexts, growth, syntax, types, words
 from statemachine_agent.text import did_you_mean
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.inlining import ROOTS
-from statemachine_agent.definition.machine import MachineDefinition, named_in
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.references import filled
 from statemachine_agent.definition.schema import with_floats
+from statemachine_agent.definition.states import named_in
 from statemachine_agent.errors import GuardError
 from statemachine_agent.guards import cel, syntax
 from statemachine_agent.text import shorten

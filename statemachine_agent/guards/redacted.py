@@ -14,8 +14,8 @@ from statemachine_agent.definition.catalogue import Catalogue, MachineFile, Tool
 from statemachine_agent.definition.check_masks import masks_of
 from statemachine_agent.definition.document import Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.machine import CallState, ChooseState, Inlined, WaitState
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.states import CallState, ChooseState, Inlined, WaitState
 from statemachine_agent.guards import contexts, types
 from statemachine_agent.guards.check import Checked, check_text, checked_guards
 

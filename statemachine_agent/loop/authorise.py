@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from statemachine_agent.chart.compile import CompiledMachine
-from statemachine_agent.definition.machine import ApprovalState
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.states import ApprovalState
 from statemachine_agent.errors import GuardError
 from statemachine_agent.loop.call import Call
 from statemachine_agent.loop.context import Event

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from statemachine_agent.canonical import digest
-from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.manifest import commute
+from statemachine_agent.definition.states import ChooseState
 from statemachine_agent.loop.budget import calls_left, tool_calls_left
 from statemachine_agent.loop.call import Call, named
 from statemachine_agent.loop.phases import Observation

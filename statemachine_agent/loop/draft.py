@@ -15,9 +15,9 @@ from typing import Any
 
 from statemachine_agent.chart.chart import Macrostep
 from statemachine_agent.chart.transitions import WORKING
-from statemachine_agent.definition.machine import ApprovalState, RouteState, Wait, WaitState
 from statemachine_agent.definition.names import ENDS
 from statemachine_agent.definition.nesting import done_of
+from statemachine_agent.definition.states import ApprovalState, RouteState, Wait, WaitState
 from statemachine_agent.errors import GuardError, IllegalTransitionError
 from statemachine_agent.guards.evaluate import scoped, value
 from statemachine_agent.ids import new_id

@@ -6,8 +6,8 @@ Recovery has run, and the lease is held. It must not change anything.
 from __future__ import annotations
 
 from statemachine_agent.chart.chart import Availability, Standing
-from statemachine_agent.definition.machine import CallState, ChooseState, ReconcileState
 from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.states import CallState, ChooseState, ReconcileState
 from statemachine_agent.loop.budget import calls_left
 from statemachine_agent.loop.context import Context
 from statemachine_agent.loop.phases import Observation, expect

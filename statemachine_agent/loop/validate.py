@@ -12,8 +12,8 @@ from typing import Any
 
 from statemachine_agent.chart.chart import Macrostep, Standing
 from statemachine_agent.definition import references
-from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.states import ChooseState
 from statemachine_agent.definition.template import TemplateError
 from statemachine_agent.errors import GuardError
 from statemachine_agent.loop.batch import in_company

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from statemachine_agent.canonical import canonical
-from statemachine_agent.definition.machine import MOST_AT_ONCE
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.redaction import MASK
+from statemachine_agent.definition.states import MOST_AT_ONCE
 from statemachine_agent.errors import CanonicalError
 from statemachine_agent.text import one_line
 

@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from statemachine_agent.definition.machine import ChooseState
+from statemachine_agent.definition.states import ChooseState
 from statemachine_agent.errors import ConflictError, GuardError, SmaError
 from statemachine_agent.loop import step
 from statemachine_agent.loop.context import LEASE, Context, Event

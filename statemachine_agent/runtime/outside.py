@@ -10,8 +10,8 @@ from typing import Any
 
 from statemachine_agent.canonical import canonical, digest
 from statemachine_agent.chart.compile import CompiledMachine
-from statemachine_agent.definition.machine import WaitState
 from statemachine_agent.definition.redaction import masked
+from statemachine_agent.definition.states import WaitState
 from statemachine_agent.errors import RefusedError, UsageError
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import Context

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from statemachine_agent.chart.chart import Standing
-from statemachine_agent.definition.machine import ReconcileState
+from statemachine_agent.definition.states import ReconcileState
 from statemachine_agent.environment import Environment, SimulatedEnvironment
 from statemachine_agent.errors import RefusedError
 from statemachine_agent.loop.context import Event

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from statemachine_agent.chart.chart import Standing
-from statemachine_agent.definition.machine import ChooseState
+from statemachine_agent.definition.states import ChooseState
 from statemachine_agent.errors import GuardError, SmaError
 from statemachine_agent.testing.samples import sample
 from statemachine_agent.testing.standing import (

@@ -13,9 +13,9 @@ from typing import Any, cast
 from statemachine_agent.canonical import digest
 from statemachine_agent.chart.chart import Standing
 from statemachine_agent.chart.compile import CompiledMachine
-from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.names import CONTROLS, ENDS
 from statemachine_agent.definition.roster import Roster
+from statemachine_agent.definition.states import ChooseState
 from statemachine_agent.environment import SimulatedEnvironment
 from statemachine_agent.errors import IllegalTransitionError, UsageError
 from statemachine_agent.loop.context import Context, Stopwatch

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
 from statemachine_agent.definition.catalogue import Catalogue
-from statemachine_agent.definition.machine import ApprovalState
 from statemachine_agent.definition.people import People, Person
 from statemachine_agent.definition.settings import Project, load_project
 from statemachine_agent.definition.source import Source
+from statemachine_agent.definition.states import ApprovalState
 from statemachine_agent.errors import UsageError
 from statemachine_agent.policy.identity import Identity
 from statemachine_agent.text import did_you_mean

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from statemachine_agent.chart.chart import Availability
-from statemachine_agent.definition.machine import WaitState
+from statemachine_agent.definition.states import WaitState
 from statemachine_agent.environment import SimulatedEnvironment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.loop.context import Event

@@ -22,7 +22,7 @@ from statemachine_agent.analysis.lint import lint
 from statemachine_agent.chart.compile import checked_catalogue
 from statemachine_agent.chart.transitions import ACTIVE_EXITS, EXITS
 from statemachine_agent.cli.main import run
-from statemachine_agent.definition import machine, names, settings
+from statemachine_agent.definition import names, settings
 from statemachine_agent.definition.check_machine import ACTOR
 from statemachine_agent.definition.check_tool import EFFECT
 from statemachine_agent.definition.faults import Level
@@ -30,6 +30,7 @@ from statemachine_agent.definition.manifest import ERROR_CLASSES
 from statemachine_agent.definition.node import Node
 from statemachine_agent.definition.schemas import KINDS, model_of, schema
 from statemachine_agent.definition.source import Source, read
+from statemachine_agent.definition.states import VERBS
 from statemachine_agent.errors import SmaError
 from statemachine_agent.guards import contexts
 from statemachine_agent.policy.identity import Identity
@@ -119,7 +120,7 @@ def test_every_table_of_keys_is_marked() -> None:
 
 def test_verbs_outcomes_choices_ends_and_roots() -> None:
     states = section("States")
-    assert [code(row[0])[0] for row in rows(states.split("\n\n")[2])] == list(machine.VERBS)
+    assert [code(row[0])[0] for row in rows(states.split("\n\n")[2])] == list(VERBS)
     assert sorted(code(row[0])[0] for row in rows(section("Guards").split("\n\n")[2])) == sorted(names.ROOTS)
     tables = section("Control choices and ends").split("\n\n")
     choices, ends = (t for t in tables if t.startswith("|"))

@@ -16,9 +16,9 @@ import pytest
 from statemachine_agent import Catalogue, SimulatedEnvironment, SqliteStore
 from statemachine_agent.chart.chart import Standing
 from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
-from statemachine_agent.definition.machine import ChooseState
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.roster import Roster
+from statemachine_agent.definition.states import ChooseState
 from statemachine_agent.errors import IllegalTransitionError
 from statemachine_agent.loop.context import Context, Stopwatch
 from statemachine_agent.loop.observe import observe

@@ -7,7 +7,7 @@ import itertools
 from unit.chart.charts import machine, refund
 
 from statemachine_agent.chart.transitions import ACTIVE_EXITS, EXITS, IMPLIED_REFUSAL, WORKING, Transition
-from statemachine_agent.definition.machine import ApprovalState, CallState, WaitState
+from statemachine_agent.definition.states import ApprovalState, CallState, WaitState
 
 
 def lines(transitions: list[Transition]) -> list[str]:
