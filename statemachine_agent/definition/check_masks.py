@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from statemachine_agent.definition.document import Path_
 from statemachine_agent.definition.faults import Fault
-from statemachine_agent.definition.machine import MachineDefinition, SubMachineState
+from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.redaction import Masks, field_at, not_kept, split
 from statemachine_agent.definition.schema import Properties
+from statemachine_agent.definition.states import SubMachineState
 from statemachine_agent.text import did_you_mean
 
 if TYPE_CHECKING:
