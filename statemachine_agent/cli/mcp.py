@@ -180,7 +180,7 @@ class Desk:
         if task in self._work:
             await asyncio.wait({self._work[task]}, timeout=min(max(seconds, 0), _LONGEST))
         checkpoint = await self._runtime.status(task)
-        told = {**plain(summary(checkpoint)), "waits_for": dict(await self._runtime.awaited(checkpoint))}
+        told = dict(plain(summary(checkpoint, await self._runtime.awaited(checkpoint))))
         if task in self._problems:
             told["problem"] = one_line(self._problems[task], 400)
         return told

@@ -14,10 +14,10 @@ from statemachine_agent.records import Approval, ApprovalStatus, Checkpoint, Sta
 from statemachine_agent.text import one_line
 
 
-def summary(checkpoint: Checkpoint) -> dict[str, Any]:
-    """A task in short, for programs."""
+def summary(checkpoint: Checkpoint, awaited: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A task in short, for programs; `waits_for` where the caller knows which signals its states wait for."""
     head = checkpoint.head
-    return {
+    found = {
         "task": checkpoint.task.id,
         "machine": checkpoint.task.machine,
         "status": head.status,
@@ -40,8 +40,10 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
             for a in checkpoint.approvals
             if str(a.status) == "open"
         ],
+        "waits_until": {t.state: t.due_at for t in checkpoint.timers},
         "open_effects": [e.key for e in checkpoint.open_effects],
     }
+    return found if awaited is None else {**found, "waits_for": dict(awaited)}
 
 
 def trouble_of(history: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

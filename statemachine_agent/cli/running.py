@@ -144,9 +144,9 @@ def _finish(
     checkpoint: Checkpoint, history: History, awaited: Mapping[str, str], again: Again, *, as_json: bool, stream: bool
 ) -> int:
     if as_json and stream:
-        show_json_line({"kind": "rest", **summary(checkpoint)})
+        show_json_line({"kind": "rest", **summary(checkpoint, awaited)})
     elif as_json:
-        show_json(summary(checkpoint))
+        show_json(summary(checkpoint, awaited))
     else:
         show_rest(checkpoint, again, history=history, awaited=awaited)
     return EXIT_CODES[checkpoint.head.status]

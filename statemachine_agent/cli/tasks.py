@@ -70,7 +70,7 @@ def show(context: click.Context, task: str, db: str | None, as_json: bool) -> in
 
     checkpoint, history, awaited = run_async(main())
     if as_json:
-        show_json({**summary(checkpoint), "checkpoint": checkpoint})
+        show_json({**summary(checkpoint, awaited), "checkpoint": checkpoint})
         return 0
     one, head = checkpoint.task, checkpoint.head
     say(f"machine  {one.machine} {one.machine_version} (definition {one.definition_hash[:12]}), decided by {one.model}")

@@ -150,7 +150,10 @@ ASKS: dict[str, Ask] = {
     ),
     "C5": Ask(
         "All that waits is listed.",
-        (f"{C}::test_c5_all_that_is_waited_for_is_listed_and_each_is_answered_by_itself",),
+        (
+            f"{C}::test_c5_all_that_is_waited_for_is_listed_and_each_is_answered_by_itself",
+            f"{C}::test_c5_a_program_is_told_of_every_wait_as_a_person_is",
+        ),
         without="two approvals in one batch cannot be: a task has one proposal at a time",
     ),
     "C6": Ask("A call that was cut short has a result, too.", (f"{CUT}::test_cancelled_while_it_runs",)),

@@ -18,6 +18,7 @@ from statemachine_agent.models.port import Prompt, Reply
 from statemachine_agent.tools.mcp import McpBinding
 from statemachine_agent.tools.outcome import Ok
 from statemachine_agent.tools.request import Reach
+from support.cli import Here
 from support.peeks import PEEKS, TEXTS, Raw
 from support.playing import play, swap
 from support.world import ANN, BOB, GOOD, LOOK_STEP, World, act_step
@@ -101,6 +102,43 @@ def test_c5_all_that_is_waited_for_is_listed_and_each_is_answered_by_itself(tmp_
             return await super().decide(prompt)
 
     play(tmp_path, body, model=Proposes(), machine=BOTH)
+
+
+#: needs neither a tool nor a model: it waits for a time, and to be told something
+WAITS = """
+machine: tiny
+version: 1
+summary: Wait for two things.
+limits: {steps: 3}
+signals: {go: {}}
+success: []
+initial: BOTH
+states:
+  BOTH:
+    parallel: true
+    states:
+      LEFT: {initial: SLEEPING, states: {SLEEPING: {wait: {for: 3h}, then: {elapsed: done}}}}
+      RIGHT:
+        initial: RESTING
+        states: {RESTING: {wait: {signal: go, expires: 2h}, then: {received: done, expired: done}}}
+    then: {done: SUCCEEDED}
+"""
+
+
+def test_c5_a_program_is_told_of_every_wait_as_a_person_is(tmp_path: Path) -> None:
+    """Ask C5: with `--json`, too, it is said what is waited for in each state, and until when."""
+    (tmp_path / "machines").mkdir()
+    (tmp_path / "machines" / "tiny.yaml").write_text(WAITS)
+    (tmp_path / "people.yaml").write_text("people: {ann: {}}\n")
+    (tmp_path / "statemachine-agent.toml").write_text('people = "people.yaml"\nidentity = "asserted"\n')
+    sma = Here(tmp_path, more={"SMA_SETTINGS": str(tmp_path / "statemachine-agent.toml")})
+    rests = sma("run", "tiny", "--actor", "ann", "--json")
+    assert rests.code == 4, rests
+    shown = sma.show(rests.json["task"])
+    for told in (rests.json, shown):
+        assert told["waits_for"] == {"RESTING": "go"}
+        assert told["waits_until"].keys() == {"SLEEPING", "RESTING"}
+    assert "for the signal go" in sma("show", shown["task"]).out
 
 
 SEARCH = """
