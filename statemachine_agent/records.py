@@ -6,7 +6,7 @@ It must not know how or where they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -306,6 +306,8 @@ class DecisionRow:
     retryable: bool = False
     #: what the model was told
     feedback: str | None = None
+    #: what the model was shown, in parts that are stored once each; `prompt_hash` is over their hashes
+    prompt: Sequence[Sequence[str | None]] = ()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.options import db_option, json_option, open_store, project_of, run_async
 from statemachine_agent.cli.output import compact, say, show_json, table
 from statemachine_agent.cli.rest import show_rest, summary
+from statemachine_agent.cli.step import prompted, show_step
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.records import Checkpoint, Status
@@ -54,12 +55,19 @@ def tasks(context: click.Context, status: str | None, limit: int, db: str | None
 
 @click.command(short_help="How a task stands.")
 @click.argument("task")
+@click.option(
+    "--step", type=click.IntRange(1), metavar="N", help="What the model was shown at step N, and what it said."
+)
 @db_option
 @json_option
 @click.pass_context
-def show(context: click.Context, task: str, db: str | None, as_json: bool) -> int:  # noqa: FBT001
-    """Show how TASK stands: status, evidence, effects, what it waits for."""
+def show(context: click.Context, task: str, step: int | None, db: str | None, as_json: bool) -> int:  # noqa: FBT001
+    """Show how TASK stands: status, evidence, effects, what it waits for; or one step of it."""
     project = project_of(context)
+    if step is not None:
+        with open_store(project, db) as store:
+            show_step(run_async(prompted(store, task, step)), as_json=as_json)
+        return 0
 
     async def main() -> tuple[Checkpoint, Any, Mapping[str, str]]:
         with open_store(project, db) as store:

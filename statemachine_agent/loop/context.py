@@ -69,6 +69,8 @@ class Context:
     models: Mapping[str, Model] = field(default_factory=dict)
     lease: Lease | None = None
     emit: Callable[[Event], None] = lambda _event: None
+    #: results as guards see them, by name: the payload that one was made of, and what was made of it
+    entries: dict[str, tuple[Any, Mapping[str, Any]]] = field(default_factory=dict, compare=False, repr=False)
     #: whether somebody wants to hear replies while they are on their way
     heard: bool = False
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from statemachine_agent.definition import references
-from statemachine_agent.definition.machine import CallState, ReconcileState
+from statemachine_agent.definition.states import CallState, ReconcileState
 from statemachine_agent.errors import ModelError, SmaError
 from statemachine_agent.loop.budget import seconds_left
 from statemachine_agent.loop.context import Context, Event
@@ -19,6 +19,7 @@ from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Pro
 from statemachine_agent.loop.view import reference_data
 from statemachine_agent.models.decision import SCHEMA_VERSION
 from statemachine_agent.models.port import Model, ModelUnavailableError, Prompt, Reply, Spent, StreamingModel, taken
+from statemachine_agent.models.prices import estimated
 from statemachine_agent.records import DecisionRow
 from statemachine_agent.text import one_line, said_by
 
@@ -26,7 +27,6 @@ ATTEMPTS = 4
 #: the upper bounds of the waits between attempts, in seconds; each wait is drawn between zero and its bound
 BOUNDS = (0.5, 1.0, 2.0)
 _LONGEST_CALL = 120.0  # seconds that one inference may take
-_CHARACTERS_PER_TOKEN = 4
 
 
 async def decide(model_input: ModelInput) -> Proposal:
@@ -44,10 +44,14 @@ async def decide(model_input: ModelInput) -> Proposal:
         latency = int((context.environment.monotonic() - started) * 1000)
         if isinstance(reply, Reply):
             _tell(model_input, reply, latency)
-            return Proposal(observation, prompt.step, reply, None, prompt.hash, latency, tuple(failed))
+            return Proposal(
+                observation, prompt.step, reply, None, prompt.hash, model_input.sections, latency, tuple(failed)
+            )
         failed.append(_failed_row(model_input, len(failed) + 1, latency, reply))
         if not _may_ask_again(model_input, len(failed), reply):
-            return Proposal(observation, prompt.step, None, None, prompt.hash, 0, tuple(failed), reply)
+            return Proposal(
+                observation, prompt.step, None, None, prompt.hash, model_input.sections, 0, tuple(failed), reply
+            )
         wait = max(context.environment.uniform(0, BOUNDS[len(failed) - 1]), reply.retry_after or 0.0)
         await context.environment.sleep(min(wait, seconds_left(context, observation.checkpoint.head)))
 
@@ -114,7 +118,7 @@ def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: Mo
     """An attempt without an answer: what it cost is not known, so an estimate is booked, at least by the prompt's size."""
     observation = model_input.observation
     model = observation.context.model_in(observation.state)
-    spent = failure.spent or Spent(len(model_input.prompt.text) // _CHARACTERS_PER_TOKEN, 0)
+    spent = failure.spent or Spent(estimated(len(model_input.prompt.text)), 0)
     return DecisionRow(
         step=model_input.prompt.step,
         attempt=attempt,
@@ -122,6 +126,7 @@ def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: Mo
         model=model.spec if model else "",
         schema_version=SCHEMA_VERSION,
         prompt_hash=model_input.prompt.hash,
+        prompt=model_input.sections,
         response=None,
         input_tokens=spent.input_tokens,
         output_tokens=spent.output_tokens,

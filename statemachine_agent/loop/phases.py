@@ -6,7 +6,7 @@ It must not do any phase's work.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -47,6 +47,8 @@ class ModelInput:
 
     observation: Observation
     prompt: Prompt
+    #: its text in parts, without the tag of the fence
+    sections: Sequence[Sequence[str | None]] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Proposal:
     reply: Reply | None = None
     planned: Planned | None = None
     prompt_hash: str = ""
+    #: what the model was shown, in parts
+    prompt: Sequence[Sequence[str | None]] = ()
     latency_ms: int = 0
     #: attempts at this decision that failed
     failed_attempts: tuple[DecisionRow, ...] = ()

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from statemachine_agent.canonical import canonical, digest
-from statemachine_agent.definition.machine import Inlined
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.redaction import masked
+from statemachine_agent.definition.states import Inlined
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.call import Call, Finding, named
 from statemachine_agent.loop.draft import Draft, effect_of
@@ -96,6 +96,7 @@ def _decision_row(proposal: Proposal, finding: Finding | None) -> DecisionRow:
         model=reply.model,
         schema_version=SCHEMA_VERSION,
         prompt_hash=proposal.prompt_hash,
+        prompt=proposal.prompt,
         response=reply.raw.as_json(observation.context.machine.recorded),
         input_tokens=reply.spent.input_tokens,
         output_tokens=reply.spent.output_tokens,

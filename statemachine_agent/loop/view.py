@@ -40,10 +40,10 @@ def data_of(
     asked: dict[str, Any] = {}
     results: dict[str, list[Any]] = {}
     for found in checkpoint.known if again else current(context, checkpoint):
-        payload, arguments = _typed(context, checkpoint, found.tool, found.payload, found.asked)
-        evidence[found.tool] = payload
-        asked[found.tool] = arguments
-        results.setdefault(found.tool, []).append({"asked": arguments, "result": payload, "at": time_text(found.at)})
+        entry = _entry(context, checkpoint, found)
+        evidence[found.tool] = entry["result"]
+        asked[found.tool] = entry["asked"]
+        results.setdefault(found.tool, []).append(entry)
     roots: dict[str, Any] = {
         "input": with_floats(context.machine.definition.input, task.input),
         "actor": {k: v for k, v in task.actor.items() if k != "established"},
@@ -68,6 +68,17 @@ def data_of(
         tool = head.proposal["tool"]
         roots["proposal"] = {"tool": tool, "args": _typed(context, checkpoint, tool, {}, head.proposal["args"])[1]}
     return roots
+
+
+def _entry(context: Context, checkpoint: Checkpoint, found: Evidence) -> Mapping[str, Any]:
+    """A result as guards see it. It is made once in a run: each step asks for all of them several times."""
+    known = context.entries.get(found.name)
+    if known is not None and known[0] is found.payload:
+        return known[1]
+    payload, arguments = _typed(context, checkpoint, found.tool, found.payload, found.asked)
+    entry = {"asked": arguments, "result": payload, "at": time_text(found.at)}
+    context.entries[found.name] = (found.payload, entry)
+    return entry
 
 
 def _typed(context: Context, checkpoint: Checkpoint, tool: str, payload: Any, arguments: Any) -> tuple[Any, Any]:

@@ -12,7 +12,8 @@ from typing import Any
 from statemachine_agent.definition.named_models import Price
 from statemachine_agent.models.port import MOST, Spent
 
-_CHARACTERS_PER_TOKEN = 4
+#: about as many as in English prose; of a script with a sign for each word it is too many
+CHARACTERS_PER_TOKEN = 4
 _MILLION = 1_000_000
 
 
@@ -57,7 +58,7 @@ class Tariff:
 
 def estimated(characters: int) -> int:
     """Tokens of so many characters; never none."""
-    return max(1, characters // _CHARACTERS_PER_TOKEN)
+    return max(1, characters // CHARACTERS_PER_TOKEN)
 
 
 def _number(usage: Any, name: str) -> int:

@@ -46,6 +46,7 @@ def _decision(row: Mapping[str, Any]) -> dict[str, Any]:
         "latency_ms": row["latency_ms"],
         "error_class": row["error_class"],
         "attempt": row["attempt"],
+        "prompt_hash": row["prompt_hash"],
     }
 
 

@@ -79,6 +79,8 @@ def columns_of(connection: sqlite3.Connection, row: Row) -> dict[str, Any]:
             }  # fmt: skip
         case DecisionRow():
             response = None if row.response is None else payloads.put(connection, row.response)
+            if row.prompt and payloads.put_parts(connection, row.prompt).hex() != row.prompt_hash:
+                raise StoreError("a prompt was given with the hash of another one", reason="programming")
             return {
                 "step": row.step, "attempt": row.attempt, "state": row.state, "model": row.model,
                 "schema_version": row.schema_version, "prompt_hash": row.prompt_hash, "response_hash": response,

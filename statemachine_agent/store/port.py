@@ -86,5 +86,8 @@ class Store(Protocol):
     async def history(self, task_id: str) -> Sequence[Mapping[str, Any]]:
         """All rows of a task in the order in which they were written, each with its `table`."""
 
+    async def prompt(self, prompt_hash: str) -> Sequence[Sequence[str | None]] | None:
+        """What a model was shown, in parts, with None for the tag of its fence; None where it was not kept."""
+
     async def close(self) -> None:
         """Let go of the database."""

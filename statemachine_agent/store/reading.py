@@ -119,6 +119,15 @@ def definition(connection: sqlite3.Connection, definition_hash: str) -> Mapping[
     return found
 
 
+def prompt(connection: sqlite3.Connection, prompt_hash: str) -> list[list[str | None]] | None:
+    """The parts of a prompt; None where there is none under that hash."""
+    with readable(f"the prompt {prompt_hash[:12]}"):
+        key = bytes.fromhex(prompt_hash)
+        if connection.execute("SELECT 1 FROM payload WHERE hash = ?", (key,)).fetchone() is None:
+            return None
+        return [shapes.shaped(part, shapes.SECTION) for part in payloads.get_parts(connection, key)]
+
+
 def effect_by_key(connection: sqlite3.Connection, key: str) -> tuple[str, Effect] | None:
     """The effect that may have happened under `key`, with the id of its task."""
     row = connection.execute(

@@ -18,7 +18,7 @@ Three tables say how things stand and are written over: `effect` (one row for ea
 A key that may have happened belongs to one effect of the whole store: a unique index holds that.
 
 A *payload* is canonical JSON, stored once under the SHA-256 of its text, compressed where that helps. What a column calls
-`…_hash` is such a key.
+`…_hash` is such a key. A prompt is a list of such keys: its parts, most of which the next prompt has too.
 
 `lease` says who may write: every write compares its `token`, which each claim raises. Claims and heartbeats raise no version.
 

@@ -46,6 +46,7 @@ PROPOSAL: Shape = {
     "row": int, "raised": bool, "step": int, "call_id": str,
 }  # fmt: skip
 SHOWN: Shape = {"args": dict, "because": [str]}
+SECTION: Shape = [(None, str)]
 RESPONSE: Shape = {"text": str, "calls": [{"name": str, "arguments": object}]}
 
 

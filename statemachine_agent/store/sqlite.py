@@ -152,6 +152,10 @@ class SqliteStore:
         """All rows of a task, in order."""
         return self._read(lambda connection: reading.history(connection, task_id))
 
+    async def prompt(self, prompt_hash: str) -> Sequence[Sequence[str | None]] | None:
+        """What a model was shown, in parts; None where it was not kept."""
+        return self._read(lambda connection: reading.prompt(connection, prompt_hash))
+
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Whatever is read together is read in one snapshot."""
         with self._lock:
