@@ -112,7 +112,10 @@ def _promises_nothing(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault
     """A machine that writes, and accepts `finish` while nothing is asked: its model may say that a refused write is done."""
     machine = file.definition
     states = machine.all_states.values()
-    finishing = any(isinstance(s, ChooseState) and "finish" in s.choose for s in states)
+    finishing = any(
+        isinstance(s, ChooseState) and "finish" in s.choose and machine.scope(name) is None
+        for name, s in machine.all_states.items()
+    )
     calls = [catalogue.tool(s.call) for s in states if isinstance(s, CallState)]
     writes = next((tool.tool for tool in calls if tool is not None and not tool.is_read), None)
     if finishing and writes is not None and not machine.success:

@@ -40,7 +40,10 @@ def test_spectrum_investigates_side_by_side_proposes_once_and_executes_the_fixed
         ("PAYMENTS", "get_refund_status"),
         ("PROPOSING", "issue_refund"),
     ]
-    sma.approve(asked.json["approvals"][0]["id"])
+    question = asked.json["approvals"][0]["id"]
+    assert sma("approve", question, "--as", "second.lead@example.com").code == 0
+    assert sma("resume", task).code == 3, "finance has not said yes"
+    assert sma("approve", question, "--as", "finance@example.com").code == 0
     end = sma("resume", task, "--json")
     assert (end.code, end.json["reason"], end.json["steps"]) == (0, "completed", 4), end
 

@@ -52,9 +52,9 @@ def test_a_large_machine_is_drawn_in_time() -> None:
     assert len(machine.definition.states) == 60
     assert len([t for t in machine.chart.transitions if not t.implied]) == 300
     for form in ("svg", "mmd", "md"):
-        start = time.monotonic()
+        start = time.process_time()  # its own work, whatever else this computer does
         found = diagram(machine, form, Trail(("S3",), {("S0", "S3"): 1}))
-        assert time.monotonic() - start < 5
+        assert time.process_time() - start < 5
         assert found
 
 
