@@ -6,7 +6,9 @@ An attempt that fails costs time and tokens, and no step. It must not judge what
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from statemachine_agent.definition import references
@@ -18,7 +20,16 @@ from statemachine_agent.loop.hearing import Hearing
 from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Proposal, expect
 from statemachine_agent.loop.view import reference_data
 from statemachine_agent.models.decision import SCHEMA_VERSION
-from statemachine_agent.models.port import Model, ModelUnavailableError, Prompt, Reply, Spent, StreamingModel, taken
+from statemachine_agent.models.port import (
+    Model,
+    ModelUnavailableError,
+    Prompt,
+    Reply,
+    Spent,
+    StreamingModel,
+    plain_failure,
+    taken,
+)
 from statemachine_agent.models.prices import estimated
 from statemachine_agent.records import DecisionRow
 from statemachine_agent.text import one_line, said_by
@@ -95,11 +106,11 @@ async def _asked(
     left = seconds_left(context, model_input.observation.checkpoint.head)
     try:
         async with context.environment.timeout(None if person else min(_LONGEST_CALL, left)):
-            return taken(await ask(model_input.prompt))
+            return _booked(model_input, taken(await ask(model_input.prompt)))
     except TimeoutError:
         return ModelUnavailableError("the model gave no answer in time")
     except ModelUnavailableError as problem:
-        return problem
+        return plain_failure(problem)
     except SmaError:  # nobody is there to ask, or the caller's own fault: not an inference at all
         raise
     except asyncio.CancelledError:  # of the adapter's own making, unless this step itself is called off
@@ -114,11 +125,20 @@ async def _asked(
             context.watch.lap_ms()
 
 
+def _booked(model_input: ModelInput, reply: Reply) -> Reply:
+    """The reply with an estimate where its adapter told no usage: nothing is free for want of a number."""
+    if not reply.spent.untold:
+        return reply
+    read, written = len(model_input.prompt.text), len(json.dumps(reply.raw.as_json(), default=str))
+    return replace(reply, spent=reply.spent.filled(estimated(read), estimated(written)))
+
+
 def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: ModelUnavailableError) -> DecisionRow:
     """An attempt without an answer: what it cost is not known, so an estimate is booked, at least by the prompt's size."""
     observation = model_input.observation
     model = observation.context.model_in(observation.state)
-    spent = failure.spent or Spent(estimated(len(model_input.prompt.text)), 0)
+    read = estimated(len(model_input.prompt.text))
+    spent = Spent(read, 0) if failure.spent is None else failure.spent.filled(read, 0)
     return DecisionRow(
         step=model_input.prompt.step,
         attempt=attempt,

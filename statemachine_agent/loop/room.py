@@ -70,7 +70,8 @@ def input_of(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
 def evidence_of(found: list[Evidence], most_of: Mapping[str, int]) -> list[Quoted]:
     """Recorded results, oldest first. From the newest back: whole while there is room, then cut, then only named or counted.
 
-    So the newest one is always there, with all the room that there is. `most_of` a tool are the characters that its manifest lets one result have.
+    So the newest one is always there, with all the room that there is. `most_of` a tool are the characters that its manifest lets
+    one result have.
     """
     room, cuts = EVIDENCE_ROOM, _CUTS
     made: list[Quoted] = []

@@ -75,29 +75,48 @@ MOST = 2**40
 class Spent:
     """What one inference cost; what a provider does not say is estimated, never zero by default.
 
-    Whatever a provider claims, it never gives budget back: what is negative or no number counts as nothing.
+    Whatever a provider claims, it never gives budget back. A count that is missing, negative or no number is zero here and
+    named in `untold`, and whoever books it puts an estimate there; one beyond measure counts as `MOST`.
     """
 
     input_tokens: int
     output_tokens: int
     cost_usd: Decimal = Decimal(0)
+    #: which of the counts of tokens nobody told
+    untold: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "input_tokens", int(_counted(self.input_tokens)))
-        object.__setattr__(self, "output_tokens", int(_counted(self.output_tokens)))
-        object.__setattr__(self, "cost_usd", _counted(self.cost_usd))
+        read, written = _counted(self.input_tokens), _counted(self.output_tokens)
+        untold = {name for name, found in (("input_tokens", read), ("output_tokens", written)) if found is None}
+        object.__setattr__(self, "input_tokens", int(read or 0))
+        object.__setattr__(self, "output_tokens", int(written or 0))
+        object.__setattr__(self, "cost_usd", _counted(self.cost_usd) or Decimal(0))
+        object.__setattr__(self, "untold", untold.union(self.untold))
+
+    def filled(self, read: int, written: int) -> Spent:
+        """The same, with estimates where nobody told."""
+        return Spent(
+            read if "input_tokens" in self.untold else self.input_tokens,
+            written if "output_tokens" in self.untold else self.output_tokens,
+            self.cost_usd,
+        )
 
 
-def _counted(given: object) -> Decimal:
-    """A number between zero and `MOST`, whatever was given."""
+def _counted(given: object) -> Decimal | None:
+    """A number between zero and `MOST`; None for what is negative or no number."""
     match given:
         case Decimal() | int():
             found = Decimal(given)
         case float():
             found = Decimal(repr(given))  # 0.1, and not all that a float of 0.1 stands for
         case _:
-            found = Decimal(0)
-    return min(found, Decimal(MOST)) if found.is_finite() and found > 0 else Decimal(0)
+            return None
+    return min(found, Decimal(MOST)) if found.is_finite() and found >= 0 else None
+
+
+def _plain_spent(given: Spent) -> Spent:
+    """The same of our own kind: one of somebody else's may have left its counts as they came."""
+    return Spent(given.input_tokens, given.output_tokens, given.cost_usd, frozenset(given.untold))
 
 
 @dataclass(frozen=True)
@@ -119,7 +138,7 @@ class ModelUnavailableError(ModelError):
     def __init__(self, message: str, *, retryable: bool = True, retry_after: float | None = None) -> None:
         """`retry_after`: seconds that the provider asked to wait."""
         self.retryable = retryable
-        self.retry_after = float(_counted(retry_after)) if retry_after is not None else None
+        self.retry_after = float(_counted(retry_after) or 0) if retry_after is not None else None
         #: what the attempt is booked with; None: as many tokens as the prompt has
         self.spent: Spent | None = None
         super().__init__(message)
@@ -135,12 +154,25 @@ def taken(given: object) -> Reply:
             stop = raw.stop_reason if isinstance(raw.stop_reason, str) else None
             name = one_line(str(given.model or "unnamed").encode(errors="replace").decode(), 200)
             options = given.options if isinstance(given.options, int) else None
-            return Reply(RawReply(calls, raw.text, stop), given.spent, name, options)
+            return Reply(RawReply(calls, raw.text, stop), _plain_spent(given.spent), name, options)
     except Exception as problem:  # noqa: BLE001  an object of somebody else's may do anything when it is read
         text = f"the model's reply cannot be read: {said_by(problem)}"
         raise ModelUnavailableError(text, retryable=False) from None
     what = "reply without raw text and calls, or without usage" if isinstance(given, Reply) else type(given).__name__
     raise ModelUnavailableError(f"the model gave a {what}: that is no reply", retryable=False)
+
+
+def plain_failure(given: ModelUnavailableError) -> ModelUnavailableError:
+    """The same of plain values, whatever an adapter put into it."""
+    try:
+        made = ModelUnavailableError(
+            one_line(str(given.message)), retryable=bool(given.retryable), retry_after=given.retry_after
+        )
+        made.spent = _plain_spent(given.spent) if isinstance(given.spent, Spent) else None
+        made.reason = one_line(str(given.reason), 60)
+    except Exception as problem:  # noqa: BLE001  as above
+        return ModelUnavailableError(f"the model's failure cannot be read: {said_by(problem)}", retryable=False)
+    return made
 
 
 def _word(given: Any) -> Any:
