@@ -79,7 +79,7 @@ async def client(kind: str, name: str, url: str | None, key: str, seconds: float
             case "anthropic":
                 yield _anthropic(name, url, key, http)
             case _:
-                yield _google(name, url, key, http)
+                yield _google(name, url, key, http, seconds)
 
 
 def _openai(name: str, url: str | None, key: str, http: Any) -> Any:
@@ -103,14 +103,24 @@ def _anthropic(name: str, url: str | None, key: str, http: Any) -> Any:
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=made))
 
 
-def _google(name: str, url: str | None, key: str, http: Any) -> Any:
-    from google.genai.types import HttpRetryOptions
+def _google(name: str, url: str | None, key: str, http: Any, seconds: float) -> Any:
+    from google.genai import Client
+    from google.genai.types import HttpOptions, HttpRetryOptions
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
-    once = HttpRetryOptions(attempts=1)
-    provider = GoogleProvider(api_key=key, base_url=url, http_client=http, retry_options=once)
-    return GoogleModel(name, provider=provider)
+    # It makes two more clients, which nobody uses; each of them would read the certificates anew.
+    trusted = {"verify": _trusted(), "ssl": _trusted()}
+    options = HttpOptions(
+        base_url=url,
+        timeout=max(1, int(seconds * 1000)),
+        httpx_async_client=http,
+        retry_options=HttpRetryOptions(attempts=1),
+        client_args=trusted,
+        async_client_args=trusted,
+    )
+    made = Client(vertexai=False, api_key=key, http_options=options)
+    return GoogleModel(name, provider=GoogleProvider(client=made))
 
 
 def failure(problem: Exception, label: str, key: str) -> ModelUnavailableError:

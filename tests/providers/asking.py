@@ -33,14 +33,14 @@ def settings(provider: Provider, **more: Any) -> NamedModel:
 
 
 class Quick(Environment):
-    """The real world, in which nobody waits between attempts."""
+    """The real world, in which a second between attempts, or between signs of life, is a millisecond."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        await asyncio.sleep(0)
+        await asyncio.sleep(seconds / 1000)
 
     def uniform(self, low: float, high: float) -> float:
         return low
