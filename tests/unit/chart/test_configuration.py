@@ -44,11 +44,22 @@ def test_a_restored_configuration_must_be_legal(leaves: tuple[str, ...], message
 
 
 @pytest.mark.parametrize(
-    "leaves", [("A", "L1"), ("L1",), ("L1", "L2", "R1"), ("P",), ("L", "R"), ("L1", "R"), ("A", "FAILED")]
+    ("leaves", "message"),
+    [
+        (("A", "L1"), "`P` is active with 1 of its 2 regions"),
+        (("L1",), "`P` is active with 1 of its 2 regions"),
+        (("L1", "L2", "R1"), "two states of `L` are active at once"),
+        (("P",), "`P` is active without any of its states"),
+        (("L", "R"), "`L` is active without any of its states"),
+        (("L1", "R"), "`R` is active without any of its states"),
+        (("A", "FAILED"), "two states of `the machine` are active at once"),
+    ],
 )
-def test_regions_are_all_active_or_none(leaves: tuple[str, ...]) -> None:
-    with pytest.raises(IllegalConfigurationError):
+def test_regions_are_all_active_or_none(leaves: tuple[str, ...], message: str) -> None:
+    """The error names the state that holds what does not go together."""
+    with pytest.raises(IllegalConfigurationError) as caught:
         NESTED.full(leaves)
+    assert message == str(caught.value)
 
 
 def test_ancestors_follow_from_leaves_in_the_order_of_the_file() -> None:
