@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, StrictInt
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt
 
 from statemachine_agent.definition.node import Count, Duration, Lower, Node, complaint, in_schema
 
@@ -91,6 +91,8 @@ class NamedModel(Node):
     top_p: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
     #: repeats a choice, where the provider can
     seed: StrictInt | None = None
+    #: marks what the prompts of a state begin with for the provider's cache, where it wants marks; others find it unasked
+    cache: StrictBool = False
     #: where the price is not known, or is another one
     price: Price | None = None
 

@@ -62,7 +62,8 @@ def prompt(observation: Observation) -> ModelInput:
     made = deepcopy(made)  # an adapter may shorten what it was given in place, and none of it is its own
     parts = sections(made)
     tag = context.environment.random_bytes(6).hex()
-    named = replace(made, text=text_of(parts, tag), hash=digest([digest(part) for part in parts]))
+    hashed, stable = digest([digest(part) for part in parts]), len(text_of(parts[:1], tag))
+    named = replace(made, text=text_of(parts, tag), hash=hashed, stable=stable)
     return ModelInput(observation, named, parts)
 
 

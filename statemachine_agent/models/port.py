@@ -64,6 +64,8 @@ class Prompt:
     together: tuple[str, ...] = ()
     #: the whole as text, data fenced off by a random tag
     text: str = ""
+    #: so many characters of it, from the beginning, most likely stand in the next prompt of this state too
+    stable: int = 0
     hash: str = ""
 
 

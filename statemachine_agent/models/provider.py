@@ -18,6 +18,8 @@ from statemachine_agent.models.port import Hear, ModelUnavailableError, OfferedT
 from statemachine_agent.models.prices import Tariff, estimated
 from statemachine_agent.text import one_line
 
+#: providers that look into their cache only where a request is marked
+_MARKED = frozenset({"anthropic"})
 _LEAST = 1.0  # seconds that one inference has in any case
 _LEAST_TOKENS = 256  # below that no call fits, and a reply that is cut off costs all the same
 
@@ -75,7 +77,6 @@ class ProviderModel:
 
     async def _asked(self, model: Any, prompt: Prompt, seconds: float, hear: Hear | None) -> Any:
         from pydantic_ai.direct import model_request, model_request_stream  # imported already, in a thread
-        from pydantic_ai.messages import ModelRequest
         from pydantic_ai.models import ModelRequestParameters
 
         parameters = ModelRequestParameters(
@@ -83,7 +84,7 @@ class ProviderModel:
             allow_text_output=self._settings.tool_choice == "auto",
         )
         asked: dict[str, Any] = {
-            "messages": [ModelRequest.user_text_prompt(prompt.text)],
+            "messages": [self._message(prompt)],
             "model_settings": self._parameters(prompt, seconds),
             "model_request_parameters": parameters,
             "instrument": False,
@@ -92,6 +93,15 @@ class ProviderModel:
             return await model_request(model, **asked)
         async with model_request_stream(model, **asked) as stream:
             return await pieces.told(stream, hear, self.spec)
+
+    def _message(self, prompt: Prompt) -> Any:
+        """The prompt, and nothing beside it; where a provider wants it, with a mark behind what the next one has too."""
+        from pydantic_ai.messages import CachePoint, ModelRequest, UserPromptPart
+
+        begins, goes_on = prompt.text[: prompt.stable], prompt.text[prompt.stable :]
+        if not (self._settings.cache and self._kind in _MARKED and begins and goes_on):
+            return ModelRequest.user_text_prompt(prompt.text)
+        return ModelRequest([UserPromptPart([begins, CachePoint(), goes_on])])
 
     def _parameters(self, prompt: Prompt, seconds: float) -> Any:
         given = self._settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -109,6 +110,22 @@ def test_parameters_go_where_the_provider_wants_them(provider: Provider) -> None
     body = provider.asked[0].body
     found = body.get("generationConfig", body)
     assert found["temperature"] == 0.25 and found.get("top_p", found.get("topP")) == 0.5
+
+
+def test_what_prompts_have_in_common_is_marked_for_a_cache_only_where_that_is_wanted(provider: Provider) -> None:
+    """The text is the same to the letter; OpenAI and Google look into their caches without marks."""
+    stable = len(TEXT) // 2
+    reply(provider, calls(LOOK), stable=stable)
+    reply(provider, calls(LOOK), stable=stable, how={"cache": True})
+    reply(provider, calls(LOOK), stable=0, how={"cache": True})
+    plain, marked, nothing = (a.body for a in provider.asked)
+    assert "cache_control" not in json.dumps(plain) and "cache_control" not in json.dumps(nothing)
+    if provider.kind != "anthropic":
+        assert marked == plain
+        return
+    first, second = marked["messages"][0]["content"]
+    assert (first["text"], second["text"]) == (TEXT[:stable], TEXT[stable:])
+    assert first["cache_control"]["type"] == "ephemeral" and "cache_control" not in second
 
 
 def test_the_key_goes_to_the_address_of_the_settings_and_nowhere_else(provider: Provider) -> None:

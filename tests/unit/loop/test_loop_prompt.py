@@ -186,3 +186,13 @@ def test_what_was_not_admitted_is_told_as_data(tmp_path: Path) -> None:
     assert label.endswith(" observation>")
     assert json.loads(line).startswith("invalid proposal (text_without_call)")
     assert prompts[1].observation == json.loads(line)
+
+
+def test_a_prompt_begins_as_the_one_before_it_in_the_same_state(tmp_path: Path) -> None:
+    """So that a provider finds that part in its cache; the tag, which is another each time, stands behind it."""
+    steps = [{"call": "look", "with": {"thing": f"t{n}"}} for n in range(4)]
+    prompts, _ = prompts_of(tmp_path, *steps, machine=LONG, look=noted([10, 20, 30, 40]))
+    second, third = prompts[1:3]  # the first is not offered `act`, since nothing was looked at
+    assert 0 < second.stable == third.stable
+    assert second.text[: second.stable] == third.text[: third.stable]
+    assert second.text[second.stable :].startswith("## Data")
