@@ -25,6 +25,8 @@ _LONGEST_ID = 200
 _LONGEST_TOKEN = 2000
 #: characters of a key, at least
 SHORTEST_KEY = 32
+#: what a person does who is alone, where nobody approves for themselves
+_ALONE = '; to try approvals alone, on your own computer only, write identity = "asserted"'
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,18 @@ def establish(
                 raise UsageError("nobody was named", hint="say who with --as or --actor", reason="no_identity")
             return Identity(claim, "asserted")
         case "os":
-            return _same(claim, Identity(environment.user(), "os"), "by the operating system")
+            return _same(claim, Identity(environment.user(), "os"), "by the operating system", _ALONE)
         case "token":
             return _same(claim, Identity(_holder(token, key, environment.now()), "token"), "by a token")
     raise RefusedError(f"identities cannot be established by `{how}`", hint="set `identity` to os, token or asserted")
 
 
-def _same(claim: str | None, identity: Identity, how: str) -> Identity:
+def _same(claim: str | None, identity: Identity, how: str, advice: str = "") -> Identity:
     if claim not in (None, identity.id):
+        told = f'identities are established {how} (`identity = "{identity.established}"` in the settings)'
         raise RefusedError(
             f"you are `{one_line(identity.id, 60)}` here, not `{one_line(claim or '', 60)}`",
-            hint=f'identities are established {how} (`identity = "{identity.established}"` in the settings)',
+            hint=f"{told}{advice}",
             reason="wrong_identity",
         )
     return identity

@@ -61,6 +61,21 @@ def test_in_an_empty_folder_everything_is_green(here: Path, capsys: pytest.Captu
     assert "100 %" in done.stdout
 
 
+def test_who_is_alone_is_told_how_to_try_an_approval(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the refusal of another name, and by the settings, which work as their comment says."""
+    assert sma(["new", "parcel"]) == 0
+    told, run = "to try approvals alone, on your own computer only", ["run", "parcel", "-i", "item=box-1"]
+    assert sma([*run, "--model", "scripted:scripts/parcel.yaml"]) == 0
+    assert sma(["approve", "apr-1", "--as", "mia"]) == 1
+    assert f'{told}, write identity = "asserted"' in capsys.readouterr().err
+    settings = here / "statemachine-agent.toml"
+    text = settings.read_text()
+    assert f'# {told}: identity = "asserted"' in text
+    settings.write_text(text.replace('\nidentity = "os"', '\nidentity = "asserted"'))
+    sma(["approve", "apr-1", "--as", "mia"])
+    assert "there is no request `apr-1`" in capsys.readouterr().err  # mia is believed
+
+
 def test_a_second_machine_finds_its_place_beside_the_first(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sma(["new", "parcel"]) == 0
     before = contents(here)
