@@ -42,8 +42,10 @@ class Walk(Claims):
         tools: Mapping[str, object],
         environment: SimulatedEnvironment,
         watcher: Callable[[Event], None] | None = None,
+        *,
+        counts: bool = True,
     ) -> None:
-        """Started, and led to where somebody is asked first; `watcher` sees every event of the runtime."""
+        """Started, and led to where somebody is asked first; `watcher` sees every event; `counts`: as exercised by tests."""
         self.subject = subject
         self.environment = environment
         self.tools = played(tools)
@@ -52,7 +54,7 @@ class Walk(Claims):
         self._store = new_store(Path(self._folder.name), environment)
         OPEN.add(self)
         bindings = dict.fromkeys(subject.compiled.tools, self._stage)
-        self._runtime = WatchedRuntime(subject, self._store, self._stage, environment, bindings)
+        self._runtime = WatchedRuntime(subject, self._store, self._stage, environment, bindings, counts=counts)
         self._runtime.watch(self._stage.watch)
         if watcher is not None:
             self._runtime.watch(watcher)

@@ -32,7 +32,7 @@ from statemachine_agent.tools.toolbox import Binding, Toolbox
 
 
 class WatchedRuntime(Runtime):
-    """The runtime on the machine under test, which is not compiled anew for each test, and what it does is recorded."""
+    """The runtime on the machine under test, which is not compiled anew for each test; what it does counts as exercised."""
 
     def __init__(
         self,
@@ -43,12 +43,14 @@ class WatchedRuntime(Runtime):
         bindings: Mapping[str, Binding],
         *,
         own_tools: bool = False,
+        counts: bool = True,
     ) -> None:
-        """`own_tools`: tools without a binding here are reached as their manifests say."""
+        """`own_tools`: tools without a binding here are reached as their manifests say. `counts`: as exercised by tests."""
         reach = subject.reach if own_tools else Reach()
         super().__init__(subject.catalogue, store, model, reach=reach, environment=environment, bindings=bindings)
         self._subject = subject
-        self.watch(Recorder(context_of(self, subject)))
+        if counts:
+            self.watch(Recorder(context_of(self, subject)))
 
     def _compiled(self, machine: str) -> CompiledMachine:
         return self._subject.compiled if machine == self._subject.name else super()._compiled(machine)
