@@ -20,7 +20,7 @@ demo-local: $(LOCAL)
 		test $$code -eq 0 || { test $$code -ge 10 && test $$code -le 15; } || exit $$code
 
 test: $(READY)
-	@$(BIN)/python -m pytest -n auto $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(READY)
 	@$(BIN)/ruff check .
