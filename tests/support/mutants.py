@@ -29,7 +29,7 @@ import pytest
 NAMES, REPORT = Path(os.environ.get("MUTANTS", "mutants.txt")), Path(os.environ.get("REPORT", "mutants.jsonl"))
 CHILDREN = int(os.environ.get("CHILDREN", "1"))
 #: what was compiled for an earlier mutant must be compiled again
-FORGOTTEN = ("statemachine_agent", "unit", "support", "invalid", "nested", "endings")
+FORGOTTEN = ("statemachine_agent", "tests", "unit", "support", "invalid", "nested", "endings")
 CACHES: list[Callable[[], None]] = []
 FAILED: list[str] = []
 

@@ -24,8 +24,11 @@ def refund() -> CompiledMachine:
 
 
 @cache
-def machine(states: str, success: str = "[]", more: str = "") -> CompiledMachine:
-    """A machine of these states with the guards a, b, c, d (which a test answers) and `proposed` (which reads the call)."""
+def machine(states: str, success: str = "[]", more: str = "", **others: str) -> CompiledMachine:
+    """A machine of these states with the guards a, b, c, d (which a test answers) and `proposed` (which reads the call).
+
+    `others` are manifests in the place of the usual ones.
+    """
     text = (
         "machine: m\nversion: 1\nsummary: x\nlimits: {steps: 9}\ninput: {x: {type: string}}\n"
         "guards:\n"
@@ -33,7 +36,7 @@ def machine(states: str, success: str = "[]", more: str = "") -> CompiledMachine
         + "  proposed: call.args.id == input.x\n  both: [a, b]\n  mixed: [a, proposed]\n"
         + f"success: {success}\ninitial: A\n{more}states:\n{states}"
     )
-    tools = [Source(f"{name}.yaml", tool) for name, tool in TOOLS.items()]
+    tools = [Source(f"{name}.yaml", tool) for name, tool in {**TOOLS, **others}.items()]
     catalogue = checked_catalogue(Catalogue.build([Source("m.yaml", text)], tools, Source("people.yaml", PEOPLE)))
     assert not catalogue.report.errors, str(catalogue.report)
     return compile_machine(catalogue, "m")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from invalid.texts import TOOLS
 from unit.chart.charts import machine, refund
 
 from statemachine_agent.chart.compile import compile_texts, texts_of
 from statemachine_agent.definition.faults import FaultyDefinitionError
+from support.playing import swap
 
 
 def test_the_pinned_texts_give_the_same_machine_again() -> None:
@@ -58,3 +60,45 @@ def test_what_a_state_is_for() -> None:
     assert compiled.choosing(("EXECUTING",)) == []
     assert [s.approval.of for s in compiled.approvals_of("issue_refund")] == ["issue_refund"]
     assert compiled.approvals_of("notify_customer") == []
+
+
+def test_what_is_not_written_of_a_call_and_of_a_result() -> None:
+    """A manifest masks for every machine that uses the tool; a machine masks more, for itself."""
+    look = swap(
+        TOOLS["look"],
+        ("args: {", "redact: [args.id, note]\nargs: {"),
+        ("returns: {", "returns: {note: {type: string}, "),
+    )
+    compiled = machine(
+        "  A: {choose: {look: stay, make: [{unless: proposed, refuse: no}, {goto: B}], finish: SUCCEEDED}}\n"
+        "  B: {call: make, with: proposal, then: {ok: A, failed: FAILED, blocked: FAILED, unknown: C}}\n"
+        "  C: {reconcile: make, then: {found: A, absent: B, failed: FAILED}}\n",
+        more="at_most: {make: 2}\nredact: [evidence.look.id]\n",
+        look=look,
+    )
+    assert compiled.recorded("look", {"id": "4711"}) == {"id": "[redacted]"}
+    assert compiled.recorded("make", {"id": "4711"}) is None
+    assert compiled.recorded("guessed", {"id": "4711"}) is None
+    assert [compiled.masks_arguments(tool) for tool in ("look", "find", "make", "guessed")] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert compiled.tools["look"].redact == ("args.id", "note", "result.id")
+    assert compiled.tools["make"].redact == ()
+    assert dict(compiled.masks.evidence) == {"look": ("id",)}
+
+
+def test_tools_with_numbers_are_known_whichever_side_has_them() -> None:
+    """Their values are compared as what they are: 2 and 2.0 are one number."""
+    wide = TOOLS["find"].replace("made_id: {type: string}", "made_id: {type: string}, cost: {type: number}")
+    given = TOOLS["find"].replace(
+        "{key: {type: string}}", "{key: {type: string}, least: {type: number, optional: true}}"
+    )
+    states = "  A: {choose: {look: stay, find: stay, finish: SUCCEEDED}}\n"
+    assert [machine(states, find=one).with_numbers for one in (wide, given, TOOLS["find"])] == [
+        {"find"},
+        {"find"},
+        set(),
+    ]

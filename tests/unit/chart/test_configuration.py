@@ -68,8 +68,19 @@ def test_ancestors_follow_from_leaves_in_the_order_of_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "active", [(), ("working",), ("A",), ("working", "P", "L", "L1"), ("working", "A", "L1"), ("NOWHERE",)]
+    ("active", "message"),
+    [
+        ((), "no state is active"),
+        (("working",), "no state is active"),
+        (("A",), "A is no configuration"),
+        (("NOWHERE", "working", "A"), "A, NOWHERE, working is no configuration"),
+        (("working", "P", "L", "L1"), "`P` is active with 1 of its 2 regions"),
+        (("working", "A", "L1"), "`P` is active with 1 of its 2 regions"),
+        (("NOWHERE",), "no state is active"),
+    ],
 )
-def test_what_the_library_says_is_checked_too(active: tuple[str, ...]) -> None:
-    with pytest.raises(IllegalConfigurationError):
+def test_what_the_library_says_is_checked_too(active: tuple[str, ...], message: str) -> None:
+    """The error says what was active."""
+    with pytest.raises(IllegalConfigurationError) as caught:
         NESTED.leaves(active)
+    assert message == str(caught.value)
