@@ -25,6 +25,7 @@ from statemachine_agent.cli.options import (
 )
 from statemachine_agent.cli.output import EXIT_CODES, say, show_json, show_json_line
 from statemachine_agent.cli.rest import show_rest, summary
+from statemachine_agent.definition.check_given import a_kind
 from statemachine_agent.definition.schema import Properties
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
@@ -195,4 +196,6 @@ def _json(name: str, text: str, kind: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise UsageError(f"the input `{name}` is a {kind}, and `{text}` is none", hint="write it as JSON") from None
+        raise UsageError(
+            f"the input `{name}` is {a_kind(kind)}, and `{text}` is none", hint="write it as JSON"
+        ) from None

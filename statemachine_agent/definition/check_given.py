@@ -77,7 +77,7 @@ def _reference(
     if not isinstance(found, Property):
         return found
     if found.kind != wanted.kind and {found.kind, wanted.kind} != {"integer", "number"}:
-        message = f"`{reference.text}` is {_a(found.kind)}, and `{name}` takes {_a(wanted.kind)}"
+        message = f"`{reference.text}` is {a_kind(found.kind)}, and `{name}` takes {a_kind(wanted.kind)}"
         return message, "refer to a value of that type"
     if trusted and found.untrusted:
         message = f"`{reference.text}` is untrusted, and `{name}` takes only what is trusted"
@@ -117,5 +117,6 @@ def typed(reference: Reference, known: Mapping[str, Properties]) -> Property | t
     return found.model_copy(update={"untrusted": tainted or holds_untrusted(found)})
 
 
-def _a(kind: str) -> str:
+def a_kind(kind: str) -> str:
+    """A type with its article."""
     return f"an {kind}" if kind[0] in "aio" else f"a {kind}"

@@ -99,6 +99,16 @@ def test_a_program_that_asked_for_json_gets_errors_as_json(
     assert told["error"] and told["hint"]
 
 
+def test_an_input_of_another_type_is_named_in_plain_english(sma: Sma, tmp_path: Path) -> None:
+    """`an integer`, as a person writes it."""
+    (tmp_path / "machines").mkdir()
+    text = "machine: m\nversion: 1\nsummary: x\nlimits: {steps: 1}\ninput: {n: {type: integer}}\nsuccess: []\n"
+    (tmp_path / "machines" / "m.yaml").write_text(text + "initial: A\nstates: {A: {route: SUCCEEDED}}\n")
+    (tmp_path / "own.toml").write_text('identity = "asserted"\n')
+    result = sma("--settings", str(tmp_path / "own.toml"), "run", "m", "-i", "n=ten", "--actor", "ann")
+    one_line(result, 2, "the input `n` is an integer, and `ten` is none")
+
+
 def test_an_empty_folder_is_told_what_it_lacks(sma: Sma, tmp_path: Path) -> None:
     """Neither `check` nor `run` speaks of line 1 of a folder."""
     (tmp_path / "bare.toml").touch()
