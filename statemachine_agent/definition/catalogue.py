@@ -196,9 +196,15 @@ class Catalogue:
         return self.machines[name]
 
     def readable_tools(self, machine: MachineDefinition) -> list[str]:
-        """The tools whose results a guard may read: all it uses; any tool where one of those cannot be read."""
+        """The tools whose results a guard may read: all it uses; any tool where one of those, or a state, cannot be read."""
         used = self.used_tools(machine)
-        return [*used, *(t for t in self.tools if t not in used)] if self.doubtful.intersection(used) else used
+        any_tool = self.unread_states(machine) or self.doubtful.intersection(used)
+        return [*used, *(t for t in self.tools if t not in used)] if any_tool else used
+
+    def unread_states(self, machine: MachineDefinition) -> bool:
+        """True where the file has states of the machine, or parts of them, that could not be read."""
+        file = self.machines.get(machine.machine)
+        return file is not None and file.document.incomplete(("states",))
 
     def used_tools(self, machine: MachineDefinition) -> list[str]:
         """Every tool that the machine can cause to be called, with those that look up and check its effects."""

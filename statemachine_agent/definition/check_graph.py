@@ -61,7 +61,8 @@ def check_graph(catalogue: Catalogue, file: MachineFile) -> list[Fault]:
     """The faults of one machine's shape."""
     document, machine = file.document, file.definition
     graph = targets(machine)
-    faults = _reached(document, machine, graph) if _is_whole(document, machine, graph) else []
+    whole = _is_whole(document, machine, graph) and not _leads_nowhere(catalogue, machine)
+    faults = _reached(document, machine, graph) if whole else []
     routes = {n: {t for t in ts if _is_route(machine, t)} for n, ts in graph.items() if _is_route(machine, n)}
     free = {name: _free_targets(catalogue, machine, name) for name in _plain(machine)}
     route_circles = circles(routes)
@@ -86,6 +87,16 @@ def _is_whole(document: Document, machine: MachineDefinition, graph: dict[str, s
     unread = unread or not machine.all_states.keys().isdisjoint(ENDS)  # a target could mean either
     first = machine.nesting.entered(machine.initial)
     return not unread and set(first) <= graph.keys() and all(ts <= graph.keys() for ts in graph.values())
+
+
+def _leads_nowhere(catalogue: Catalogue, machine: MachineDefinition) -> bool:
+    """True where a write is offered and leads nowhere: that is told there, and what is not reached mostly follows from it."""
+    return any(
+        tool is not None and not tool.is_read and not any(row.goto for row in choice.rows)
+        for state in machine.all_states.values()
+        if isinstance(state, ChooseState)
+        for tool, choice in ((catalogue.tool(name), choice) for name, choice in state.choose.items())
+    )
 
 
 def _reached(document: Document, machine: MachineDefinition, graph: dict[str, set[str]]) -> list[Fault]:

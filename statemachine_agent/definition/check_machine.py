@@ -294,7 +294,8 @@ class _Machine(RowCheck):
                 self.fault((*here, "by", index), f"nobody has the role `{role}`", advice)
         named = state.approval.by or self.document.incomplete((*here, "by"))
         if tool is not None and not named and all(rule.when is not None for rule in tool.approval or ()):
-            message = "nobody is named who could approve"
+            where = f"where no rule of `{tool.tool}` matches, " if tool.approval else ""
+            message = f"{where}nobody is named who could approve"
             self.fault(here, message, "add `by: ROLE`, or a rule without `when` to the manifest", key=True)
         if not self.document.incomplete(here):
             why = "an approval has three outcomes, and with `at_most` also `exhausted`"
@@ -324,7 +325,8 @@ class _Machine(RowCheck):
             if self.catalogue.knows_tool(name):
                 message = f"`{name}` is a tool too, and `evidence.{name}` could be either"
                 self.fault(here, message, "choose another name", key=True)
-            if name not in {s.wait.signal for s in self.machine.all_states.values() if isinstance(s, WaitState)}:
+            waited = {s.wait.signal for s in self.machine.all_states.values() if isinstance(s, WaitState)}
+            if name not in waited and not self.document.incomplete(("states",)):
                 self.fault(
                     here, f"no state waits for `{name}`", "wait for it, or remove it", key=True, level=Level.WARNING
                 )

@@ -37,13 +37,9 @@ class RowCheck:
         self.used_guards: set[str] = set(self.machine.success)
         #: what stands here for the ends of machines in this one, and the end that each stands for
         self.branches = {branch: end for held in self.machine.inlined.values() for end, branch in held.ends.items()}
-        self._proposable = {
-            tool
-            for state in self.machine.all_states.values()
-            if isinstance(state, ChooseState)
-            for tool, choice in state.choose.items()
-            if any(row.goto for row in choice.rows)
-        }
+        # also a write that is offered without a `goto`: that is told where it is offered, and this would follow from it
+        states = self.machine.all_states.values()
+        self._proposable = {tool for state in states if isinstance(state, ChooseState) for tool in state.choose}
 
     def fault(self, path: Path_, message: str, advice: str, *, key: bool = False, level: Level = Level.ERROR) -> None:
         """Take one fault."""
@@ -84,7 +80,7 @@ class RowCheck:
 
     def _lost(self, path: Path_, name: str) -> bool:
         """True where the file has `name` at `path`, and it could not be read."""
-        return name.casefold() in {key.casefold() for key in self.document.left_out(path)}
+        return name.casefold() in {key.casefold() for key in self.document.lost(path)}
 
     def proposable(self, path: Path_, tool: ToolManifest) -> None:
         """Some `choose` lets the model propose `tool`."""

@@ -106,12 +106,23 @@ class Document:
         here = self.in_file(path)
         return {str(gap[-1]) for gap in self.gaps if gap[:-1] == here and gap}
 
+    def lost(self, path: Path_) -> set[str]:
+        """The keys at any depth under `path` that were left out, with all keys in what was."""
+        here, found = self.in_file(path), set()
+        for gap in self.gaps:
+            if gap[: len(here)] == here and len(gap) > len(here):
+                found |= {str(gap[-1]), *_keys(self._in_data(gap))}
+        return found
+
     # ------------------------------------------------------------ values and places
 
     def at(self, path: Path_) -> object:
         """The value at `path`; None where there is none."""
+        return self._in_data(self.in_file(path))
+
+    def _in_data(self, path: Path_) -> object:
         value = self.data
-        for step in self.in_file(path):
+        for step in path:
             if isinstance(value, dict):
                 value = value.get(step)
             elif isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
@@ -149,6 +160,18 @@ class Document:
         """A fault at a place."""
         lines = self.source.lines
         return Fault(self.source.name, mark, message, advice, level, lines[mark.line] if mark.line < len(lines) else "")
+
+
+def _keys(value: object) -> Iterator[str]:
+    """All keys of mappings in `value`."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield from map(str, one)
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
 
 
 # ---------------------------------------------------------------- characters of a text in the file

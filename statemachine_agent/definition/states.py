@@ -242,12 +242,17 @@ class WaitState(Node):
 VERBS = ("choose", "route", "call", "reconcile", "approval", "wait", "machine", "states")
 
 
+#: what stands beside a verb: none of it was meant to be one
+_KEYS_BESIDE = frozenset({"brief", "then", "parallel_calls", "model", "with", "initial", "parallel"})
+
+
 def _state(value: Any) -> Any:
     if not isinstance(value, dict):
         raise complaint("a state is a mapping", f"give it one of {_words(VERBS)}")
     verbs = [v for v in VERBS if v in value]
     if not verbs:
-        near = next((f"did you mean `{v}`?" for k in value if (v := nearest(str(k), VERBS))), "give it one")
+        strange = [str(k) for k in value if str(k) not in _KEYS_BESIDE]
+        near = next((f"did you mean `{v}`?" for k in strange if (v := nearest(k, VERBS))), "give it one")
         raise complaint(f"a state has exactly one of {_words(VERBS)}; this has none of them", near)
     if len(verbs) > 1:
         has = " and ".join(f"`{v}`" for v in verbs)

@@ -94,7 +94,11 @@ def _checked_guards(catalogue: Catalogue, file: MachineFile) -> Iterator[Found]:
             assert isinstance(text, str)  # noqa: S101  guard_places names CEL texts only
             path: Path_ = ("guards", name)
             found, faults = check_text(
-                file.document, path, text, environments[where], uncertain=bool(catalogue.doubtful)
+                file.document,
+                path,
+                text,
+                environments[where],
+                uncertain=bool(catalogue.doubtful) or catalogue.unread_states(file.definition),
             )
             yield name, call, found, faults
 

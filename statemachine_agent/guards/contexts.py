@@ -12,7 +12,7 @@ from statemachine_agent.definition.check_machine import ACTOR, ANYTHING, from_ou
 from statemachine_agent.definition.check_tool import EFFECT
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.names import CONTROLS, UPPER
 from statemachine_agent.definition.schema import Properties, Property
 
 Roots = Mapping[str, Properties | Property]
@@ -55,6 +55,10 @@ def machine_roots(
     own = machine.inlined[scope].of if scope is not None else machine
     tools = {name: catalogue.tool(name) for name in catalogue.readable_tools(machine)}
     writes = [t for t in tools.values() if t is not None and not t.is_read]
+    unread = catalogue.unread_states(machine)
+    lost = catalogue.machines[own.machine].document.lost(("states",)) if unread and scope is None else ()
+    states = (*(s for s in own.all_states if own.scope(s) is None), *filter(UPPER.fullmatch, lost))
+    outside = {**(dict.fromkeys(catalogue.machines, ANYTHING) if unread else {}), **from_outside(machine)}
     status = Property(enum=EFFECT_STATUSES)
     names = tuple(name for name, t in tools.items() if t is None or not t.is_read)
     tool = Property(enum=names) if names else _TEXT
@@ -63,18 +67,18 @@ def machine_roots(
         "actor": ACTOR,
         "evidence": {
             **{name: _object(t.returns) if t else ANYTHING for name, t in tools.items()},
-            **from_outside(machine),
+            **outside,
         },
         "asked": {name: _object(t.args) if t else ANYTHING for name, t in tools.items()},
         "results": {
             **{name: _results(t.args, t.returns) if t else ANYTHING for name, t in tools.items()},
-            **dict.fromkeys(from_outside(machine), ANYTHING),
+            **dict.fromkeys(outside, ANYTHING),
             **{name: _results({}, properties) for name, properties in machine.outside.items()},
         },
         "effects": _objects({"tool": tool, "key": _TEXT, "status": status}),
         "approval": {"id": _TEXT, "tool": _TEXT, "status": _TEXT, "expires_at": _TEXT},
         "usage": _USAGE,
-        "visits": dict.fromkeys((s for s in own.all_states if own.scope(s) is None), _WHOLE),
+        "visits": dict.fromkeys(states, _WHOLE),
         "now": NOW,
     }
     if call is None or call in ASKING:

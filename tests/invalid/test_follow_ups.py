@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from invalid.texts import BROKEN_TOOLS, MACHINE, PEOPLE, TOOLS
 
@@ -64,3 +66,30 @@ def test_a_machine_whose_tools_are_good_loads_beside_a_broken_one() -> None:
     catalogue = catalogue_of(other="tool: other\nversion: one\n")
     assert {f.file for f in catalogue.report.faults} == {"other.yaml"}
     assert compile_machine(catalogue, "m").name == "m"
+
+
+_VERB = re.compile(r"\b(choose|route|call|reconcile|approval)(?=:)")
+
+
+@pytest.mark.parametrize(
+    "verb", [found.span() for found in _VERB.finditer(MACHINE)], ids=lambda span: MACHINE[slice(*span)]
+)
+def test_a_misspelt_verb_is_told_alone(verb: tuple[int, int]) -> None:
+    """Guards that read the tools and visits of that state, and states that only it leads to, are not blamed for it."""
+    start, end = verb
+    misspelt = MACHINE[start] + MACHINE[start + 2 : end]
+    visited = MACHINE.replace("seen: ", "seen: visits.A + visits.B + visits.C + visits.D + visits.E + visits.F < 9 && ")
+    assert catalogue_of(visited).report.faults == []
+    shift = len(visited) - len(MACHINE)
+    broken = visited[: start + shift] + misspelt + visited[end + shift :]
+    (fault,) = catalogue_of(broken).report.faults
+    assert fault.advice == f"did you mean `{MACHINE[start:end]}`?"
+
+
+def test_a_state_within_a_state_that_cannot_be_read_is_there_all_the_same() -> None:
+    """Rows and properties that name it, or what it holds, are not blamed."""
+    held = "{G: {call: look, with: {id: effects.make.key}, then: {ok: done, failed: FAILED}}}"
+    holder = f"  F: {{initial: G, stats: {held}, then: {{done: A}}}}\n"
+    text = MACHINE[: MACHINE.index("  F: ")] + holder + "properties: [{end: SUCCEEDED, visits: [G]}]\n"
+    (fault,) = catalogue_of(text).report.faults
+    assert fault.advice == "did you mean `states`?"
