@@ -29,6 +29,8 @@ from statemachine_agent.text import one_line
 #: the package of the tools, where a project has none
 PACKAGE = "agent_tools"
 _LONGEST = 50  # its tools are named after it, and names have at most 63 characters
+#: pytest comes with an extra, so that whoever only runs tasks does not have it
+_HOW_TO_TEST = "from pip install 'statemachine-agent[testing]'; of a clone: pip install 'PATH[testing]'"
 _PYTEST = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 
 
@@ -167,7 +169,7 @@ class Scaffold:
         yield "sma check"
         yield f"sma run {self.name} -i item=box-1{actor} --model scripted:{shlex.quote(str(shown))}"
         yield f"sma run {self.name} -i item=box-2{actor} --model ask        # you play the model"
-        yield "pytest"
+        yield f"pytest        # {_HOW_TO_TEST}"
 
     def _actor(self) -> str:
         if self.project.settings.identity != "asserted":

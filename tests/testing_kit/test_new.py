@@ -51,6 +51,7 @@ def test_in_an_empty_folder_everything_is_green(here: Path, capsys: pytest.Captu
     assert [line.strip().split("  #")[0].strip() for line in out.split("next:\n")[1].splitlines()] == [
         "sma check", run, run.replace("box-1", "box-2").replace("scripted:scripts/parcel.yaml", "ask"), "pytest",
     ]  # fmt: skip
+    assert "pip install 'statemachine-agent[testing]'" in out and "pip install 'PATH[testing]'" in out
     assert sma(["check"]) == 0
     assert "no faults" in (checked := capsys.readouterr().out) and "warning" not in checked
     assert sma(run.split()[1:]) == 0
