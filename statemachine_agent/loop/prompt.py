@@ -42,14 +42,15 @@ def prompt(observation: Observation) -> ModelInput:
     assert isinstance(definition, ChooseState)  # noqa: S101  only a `choose` asks a model
     several = together(observation)
     given, whole = input_of(checkpoint.task.input)
-    hidden = ((a.tool, a.text) for a in observation.available if a.standing is Standing.HIDDEN)
+    refused = refusals_of((a.tool, a.text) for a in observation.available if a.standing is Standing.HIDDEN)
     made = Prompt(
         machine=context.machine.name,
         state=observation.state,
         step=checkpoint.head.steps + 1,
         brief=definition.brief or context.machine.definition.summary,
         tools=tuple(_tool(observation, definition, name) for name in observation.offered),
-        unavailable=refusals_of(hidden),
+        unavailable=refused,
+        hidden=tuple(_tool(observation, definition, name) for name in refused),
         quoted=(
             Quoted("input", "what the task was started with", given, "untrusted", whole),
             *_evidence(observation),

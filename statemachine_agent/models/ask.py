@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from statemachine_agent.environment import Environment
@@ -16,6 +17,9 @@ from statemachine_agent.models.port import OfferedTool, Prompt, Reply, Spent
 from statemachine_agent.text import one_line, visible
 
 _LEFT_OUT = object()
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,), "array": (list,), "integer": (int,), "number": (int, float), "boolean": (bool,),
+}  # fmt: skip
 _LONGEST = 1_000_000
 
 
@@ -39,8 +43,10 @@ def ask(prompt: Prompt) -> RawCall:
     """One choice; UsageError where nobody is there to ask."""
     _say("\n" + _screen(prompt))
     tool = _choose(prompt)
-    if isinstance(tool, str):  # not available yet, and proposed all the same: the machine will say why not
-        return RawCall(f"call-{prompt.step}", tool, _value("arguments as JSON", {"type": "object"}, required=True))
+    if tool.name in prompt.unavailable:  # proposed all the same: what people try out is how a machine refuses
+        _say(visible(f"  {tool.name} will be refused: {prompt.unavailable[tool.name]}"))
+        if not tool.schema.get("properties"):
+            _say("  it takes no arguments")
     required = tool.schema.get("required", ())
     fields = tool.schema.get("properties", {}).items()
     arguments = {name: _value(name, schema, required=name in required) for name, schema in fields}
@@ -64,9 +70,8 @@ def _screen(prompt: Prompt) -> str:
     return "\n".join(lines)
 
 
-def _choose(prompt: Prompt) -> OfferedTool | str:
-    names: dict[str, OfferedTool | str] = {name: name for name in prompt.unavailable}
-    names |= {tool.name: tool for tool in prompt.tools}
+def _choose(prompt: Prompt) -> OfferedTool:
+    names = {tool.name: tool for tool in (*prompt.hidden, *prompt.tools)}
     while True:
         answer = _read("choose a number or a name: ").strip()
         if answer in names:
@@ -78,10 +83,12 @@ def _choose(prompt: Prompt) -> OfferedTool | str:
 
 
 def _value(name: str, schema: Any, *, required: bool) -> Any:
-    """What is typed for one argument: text as it is, anything else as JSON."""
+    """What is typed for one argument: text as it is, anything else as JSON of the kind that is asked for."""
     about = f" ({schema['description']})" if schema.get("description") else ""
+    wanted = _wanted(schema)
+    of = f" [{wanted}]" if schema.get("type") == "object" else ""
     while True:
-        text = _read(visible(f"  {name}{about}{'' if required else ' [optional]'}: "))
+        text = _read(visible(f"  {name}{about}{of}{'' if required else ' [optional]'}: "))
         if not text and not required:
             return _LEFT_OUT
         if schema.get("type") == "string":
@@ -90,9 +97,29 @@ def _value(name: str, schema: Any, *, required: bool) -> Any:
             _say("  write something")
             continue
         try:
-            return json.loads(text)
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            _say(f"  write a JSON {schema.get('type', 'value')}")
+            value = _LEFT_OUT
+        if _is_of(value, schema.get("type")):
+            return value
+        _say(visible(f"  write {wanted}"))
+
+
+def _wanted(schema: Mapping[str, Any]) -> str:
+    """What is to be typed, in words: of an object with its fields."""
+    fields = [
+        f'"{name}": {field.get("type", "value")}{"" if name in schema.get("required", ()) else " [optional]"}'
+        for name, field in schema.get("properties", {}).items()
+    ]
+    return f"a JSON {schema.get('type', 'value')}" + (f" {{{', '.join(fields)}}}" if fields else "")
+
+
+def _is_of(value: object, kind: object) -> bool:
+    """True for a value of this kind: of another one it is a slip of the hand, and not worth a step."""
+    if value is _LEFT_OUT:
+        return False
+    types = _TYPES.get(str(kind))
+    return types is None or (isinstance(value, types) and (kind == "boolean" or not isinstance(value, bool)))
 
 
 def _say(text: str) -> None:

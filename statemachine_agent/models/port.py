@@ -53,6 +53,8 @@ class Prompt:
     tools: tuple[OfferedTool, ...]
     #: tools of this state that are refused now, with the row's text
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    #: the same tools, for a person who plays the model and proposes one all the same; no request to a model holds them
+    hidden: tuple[OfferedTool, ...] = ()
     quoted: tuple[Quoted, ...] = ()
     #: what the model is told about its newest proposal
     observation: str | None = None

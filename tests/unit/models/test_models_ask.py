@@ -34,6 +34,12 @@ ORDER = OfferedTool(
 FINISH = OfferedTool(
     "finish", "The goal is met.", {"properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 )
+FORM = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "refunded": {"type": "boolean"}, "note": {"type": "string"}},
+    "required": ["text", "refunded"],
+}
+REFUND = OfferedTool("issue_refund", "Pay back.", ORDER.schema)
 NOTHING = OfferedTool("get_status", "How it stands.", {"type": "object", "properties": {}})
 
 
@@ -61,8 +67,8 @@ def decision_of_one(call: RawCall) -> Any:
 def test_texts_are_taken_as_they_are_and_anything_else_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     found = typed(monkeypatch, "1", ' "8472" ', "5", '["a", 1]')
     assert found.arguments == {"order_id": ' "8472" ', "amount": 5, "rows": ["a", 1]}
-    found = typed(monkeypatch, "1", "", "null", "")
-    assert found.arguments == {"order_id": "", "amount": None}  # what was typed is proposed, and judged like any other
+    found = typed(monkeypatch, "1", "", "-5", "")
+    assert found.arguments == {"order_id": "", "amount": -5}  # what was typed is proposed, and judged like any other
 
 
 def test_a_tool_without_arguments_asks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +88,8 @@ def test_a_wrong_choice_is_asked_again(
     assert max(len(line) for line in told.splitlines()) < 200
 
 
-@pytest.mark.parametrize("wrong", ["x", "{", "1,", "'1'", "[" * 100_000])
-def test_a_value_that_is_no_json_is_asked_again(
+@pytest.mark.parametrize("wrong", ["x", "{", "1,", "'1'", "[" * 100_000, "null", "true", '"5"', "5.0", "{}"])
+def test_a_value_that_is_no_json_or_of_another_kind_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wrong: str
 ) -> None:
     found = typed(monkeypatch, "1", "8472", wrong, "5", "")
@@ -91,8 +97,34 @@ def test_a_value_that_is_no_json_is_asked_again(
     assert "write a JSON integer" in capsys.readouterr().err
 
 
+def test_a_tool_that_is_not_available_yet_is_said_to_be_refused_and_filled_in_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody has to know by heart which arguments it takes."""
+    later = {"unavailable": {"issue_refund": "look up the order first"}, "hidden": (REFUND,)}
+    found = typed(monkeypatch, "issue_refund", "8472", "80", "", **later)
+    assert found == RawCall("call-4", "issue_refund", {"order_id": "8472", "amount": 80})
+    told = capsys.readouterr().err
+    assert "  issue_refund will be refused: look up the order first\n  order_id (Its number): " in told
+    bare = OfferedTool("issue_refund", "", NOTHING.schema)
+    assert typed(monkeypatch, "issue_refund", **{**later, "hidden": (bare,)}).arguments == {}
+    assert "it takes no arguments" in capsys.readouterr().err
+
+
+def test_an_object_is_asked_for_with_its_fields_until_it_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = OfferedTool("finish", "", {"properties": {"answer": FORM}, "required": ["answer"]})
+    found = typed(monkeypatch, "finish", "80", '["x"]', '{"text": "done"}', tools=(form,))
+    assert found.arguments == {"answer": {"text": "done"}}  # which fields are right is for the machine to say
+    told = capsys.readouterr().err
+    assert told.count('write a JSON object {"text": string, "refunded": boolean, "note": string [optional]}') == 2
+
+
 def test_a_number_that_is_none_is_an_invalid_proposal_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = typed(monkeypatch, "1", "8472", "NaN", "")
+    found = typed(
+        monkeypatch, "1", "NaN", tools=(OfferedTool("weigh", "", {"properties": {"kg": {"type": "number"}}}),)
+    )
     wrong = decision_of_one(found)
     assert isinstance(wrong, InvalidDecision) and wrong.error_class == "malformed_arguments"
 
@@ -113,7 +145,8 @@ def test_the_screen_shows_brief_evidence_choices_and_what_is_left(
     typed(
         monkeypatch, "2",
         quoted=(Quoted("ev-1", "lookup_order from payments", {"total": 4000, "note": "é"}, "system"),),
-        observation="refused: look it up first", unavailable={"issue_refund": "look up the order first"},
+        observation="refused: look it up first",
+        unavailable={"issue_refund": "look up the order first"}, hidden=(REFUND,),
     )  # fmt: skip
     told = capsys.readouterr()
     assert told.out == ""  # standard output belongs to the result
@@ -133,7 +166,7 @@ def test_nothing_from_outside_reaches_the_terminal_as_it_is(
     typed(
         monkeypatch, evil.replace("\n", ""), "1", "x",
         tools=(tool,), quoted=(Quoted("ev-1", evil, {evil: [evil]}, "untrusted"),), observation=evil,
-        unavailable={"issue_refund": evil},
+        unavailable={"issue_refund": evil}, hidden=(REFUND,),
     )  # fmt: skip
     told = capsys.readouterr().err
     assert not [c for c in told if not c.isprintable() and c != "\n"]
