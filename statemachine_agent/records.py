@@ -304,7 +304,7 @@ class DecisionRow:
     result: str = "accepted"
     error_class: str | None = None
     retryable: bool = False
-    #: what the model was told
+    #: what the model was told; of an attempt that failed, why it did
     feedback: str | None = None
     #: what the model was shown, in parts that are stored once each; `prompt_hash` is over their hashes
     prompt: Sequence[Sequence[str | None]] = ()

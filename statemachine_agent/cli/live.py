@@ -101,6 +101,10 @@ class Live:
     @staticmethod
     def _row(row: object) -> None:
         match row:
+            case DecisionRow(result="failed"):  # of this nothing was told to the model, which is asked again
+                say(
+                    f"failed   attempt {row.attempt} ({row.error_class}): {one_line(row.feedback or '', 400)}", indent=9
+                )
             case DecisionRow(feedback=str() as feedback):
                 say(f"told     {one_line(feedback, 400)}", indent=9)
             case EvidenceRow(evidence=found):

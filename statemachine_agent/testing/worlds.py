@@ -86,7 +86,8 @@ class World:
 
     async def told(self, checkpoint: Checkpoint) -> list[str]:
         """What the model was told, decision by decision, where it was told anything."""
-        return [row["feedback"] for row in await self.rows(checkpoint, "decision") if row["feedback"]]
+        rows = await self.rows(checkpoint, "decision")
+        return [row["feedback"] for row in rows if row["feedback"] and row["result"] != "failed"]
 
 
 @asynccontextmanager

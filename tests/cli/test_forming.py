@@ -196,3 +196,13 @@ def test_a_conversation_can_be_heard_too(sma: Here) -> None:
     task = waiting.json["task"]
     talked = Sma(sma.folder, sma.urls)("talk", task, "--as", "cust-3391", "--stream", input="the second one\n")
     assert "\nforms    " in talked.out and "\nyou      the second one\n" in talked.out
+
+
+def test_an_attempt_that_failed_is_shown_as_that_and_not_as_told(tmp_path: Path) -> None:
+    """The step that follows it was accepted: the model was told nothing."""
+    script = tmp_path / "script.yaml"
+    script.write_text("script: s\nsteps:\n  - {call: cannot_continue, with: {reason: enough}, fail: 1}\n")
+    shown = Here(tmp_path)(*RUN, "--model", f"scripted:{script}").out.splitlines()
+    (failed,) = [line.strip() for line in shown if "failed   attempt" in line]
+    assert failed.startswith("failed   attempt 1 (model_unavailable): ")
+    assert not [line for line in shown if line.strip().startswith("told")]
