@@ -11,6 +11,7 @@ from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.output import compact, say
 from statemachine_agent.policy.approvals import has_expired
 from statemachine_agent.records import Approval, ApprovalStatus, Checkpoint, Status
+from statemachine_agent.store.port import Store
 from statemachine_agent.text import one_line
 
 
@@ -44,6 +45,16 @@ def summary(checkpoint: Checkpoint, awaited: Mapping[str, str] | None = None) ->
         "open_effects": [e.key for e in checkpoint.open_effects],
     }
     return found if awaited is None else {**found, "waits_for": dict(awaited)}
+
+
+async def awaited_in(store: Store, checkpoint: Checkpoint) -> Mapping[str, str]:
+    """The signals that the task waits for, by state, as its own definition in the store says."""
+    if not any(timer.event.startswith("expired.") for timer in checkpoint.timers):
+        return {}
+    from statemachine_agent.chart.compile import compile_texts  # what only shows does not pay for a chart
+    from statemachine_agent.runtime.outside import awaited
+
+    return awaited(compile_texts(await store.definition(checkpoint.task.definition_hash)), checkpoint)
 
 
 def trouble_of(history: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

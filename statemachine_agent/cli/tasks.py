@@ -10,7 +10,7 @@ import click
 from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.options import db_option, json_option, open_store, project_of, run_async
 from statemachine_agent.cli.output import compact, say, show_json, table
-from statemachine_agent.cli.rest import show_rest, summary
+from statemachine_agent.cli.rest import awaited_in, show_rest, summary
 from statemachine_agent.cli.step import prompted, show_step
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
@@ -72,9 +72,7 @@ def show(context: click.Context, task: str, step: int | None, db: str | None, as
     async def main() -> tuple[Checkpoint, Any, Mapping[str, str]]:
         with open_store(project, db) as store:
             loaded = await store.load(task)
-            waits = any(t.event.startswith("expired.") for t in loaded.timers)
-            texts = await store.definition(loaded.task.definition_hash) if waits else {}
-            return loaded, await store.history(task), _awaited(texts, loaded)
+            return loaded, await store.history(task), await awaited_in(store, loaded)
 
     checkpoint, history, awaited = run_async(main())
     if as_json:
@@ -107,16 +105,6 @@ def show(context: click.Context, task: str, step: int | None, db: str | None, as
     again = Again.of(context, db, identity=project.settings.identity)
     show_rest(checkpoint, again, Environment().now(), history, awaited)
     return 0
-
-
-def _awaited(texts: Mapping[str, Any], checkpoint: Checkpoint) -> Mapping[str, str]:
-    """The signals that the task waits for, by state, as its own definition says."""
-    if not texts:
-        return {}
-    from statemachine_agent.chart.compile import compile_texts  # what only shows does not pay for a chart
-    from statemachine_agent.runtime.outside import awaited
-
-    return awaited(compile_texts(texts), checkpoint)
 
 
 @click.command(short_help="The history of a task.")

@@ -16,7 +16,7 @@ from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.forming import Forming, FormingLines
 from statemachine_agent.cli.options import db_option, json_option, open_store, project_of, run_async
 from statemachine_agent.cli.output import EXIT_CODES, say, show_json_line
-from statemachine_agent.cli.rest import show_rest, summary
+from statemachine_agent.cli.rest import awaited_in, show_rest, summary
 from statemachine_agent.cli.tasks import line_of
 from statemachine_agent.environment import Environment
 from statemachine_agent.records import Checkpoint, Status
@@ -44,17 +44,18 @@ def watch(context: click.Context, task: str, lines: int | None, db: str | None, 
     again = Again.of(context, db, identity=project.settings.identity)
     environment = Environment()
 
-    async def main() -> Checkpoint:
+    async def main() -> tuple[Checkpoint, Mapping[str, str]]:
         with open_store(project, db) as store:
             loaded = await store.load(task)
             watched = _Watched(store, loaded.task.id, environment, again, as_json=as_json)
-            return await watched.follow(lines)
+            rested = await watched.follow(lines)
+            return rested, await awaited_in(store, rested)
 
-    checkpoint = run_async(main())
+    checkpoint, awaited = run_async(main())
     if as_json:
-        show_json_line({"kind": "rest", **summary(checkpoint)})
+        show_json_line({"kind": "rest", **summary(checkpoint, awaited)})
     else:
-        show_rest(checkpoint, again, environment.now())
+        show_rest(checkpoint, again, environment.now(), awaited=awaited)
     return EXIT_CODES[checkpoint.head.status]
 
 

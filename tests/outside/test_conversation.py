@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,17 @@ def test_an_empty_input_leaves_it_waiting_and_a_reply_in_another_process_goes_on
     assert (again.code, "does not wait for `reply` now" in again.err) == (1, True)
     assert sma("signal", task, "reply", "{broken", "--as", "cust-3391").code == 2
     assert sma("resume", task).code == 4
+
+
+def test_who_watches_or_shows_it_is_told_for_what_and_until_when_it_waits(sma: Sma) -> None:
+    task = begin(sma).json["task"]
+    watched, shown = sma("watch", task), sma("show", task)
+    assert watched.code == 4
+    (line,) = [line for line in watched.out.splitlines() if line.startswith("waits ")]
+    assert line.startswith("waits    in LISTENING for the signal reply, until 20") and line in shown.out
+    assert f"talk {task}" in watched.out
+    rest = json.loads(sma("watch", task, "--json").out.splitlines()[-1])
+    assert rest["waits_for"] == {"LISTENING": "reply"} and list(rest["waits_until"]) == ["LISTENING"]
 
 
 def test_an_empty_line_is_no_answer(sma: Sma) -> None:
