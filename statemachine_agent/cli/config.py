@@ -10,7 +10,9 @@ import click
 from statemachine_agent.cli.options import json_option, project_of
 from statemachine_agent.cli.output import say, show_json
 from statemachine_agent.definition.named_models import NamedModel, key_names
+from statemachine_agent.definition.settings import Project
 from statemachine_agent.definition.token_source import TokenSource
+from statemachine_agent.text import did_you_mean, one_line, visible
 
 
 @click.command(short_help="The settings in force.")
@@ -74,13 +76,27 @@ def token(context: click.Context, person: str, lasts: str) -> int:
     from statemachine_agent.definition.node import Duration
     from statemachine_agent.environment import Environment
     from statemachine_agent.errors import UsageError
-    from statemachine_agent.policy.identity import mint
+    from statemachine_agent.policy.identity import key_of, mint
 
     project = project_of(context)
     try:
         duration = TypeAdapter(Duration).validate_python(lasts)
     except ValidationError:
         raise UsageError(f"`{lasts}` is not a duration", hint="write 30m, 8h or 7d") from None
-    key = project.environ.get(project.settings.identity_key, "")
+    key = key_of(project.environ, project.settings.identity_key)
     say(mint(person, key, Environment().now() + duration))
+    _warn_of_a_stranger(project, person)
     return 0
+
+
+def _warn_of_a_stranger(project: Project, person: str) -> None:
+    """One line where nobody of that name is listed: a slip, or somebody who is added later."""
+    from statemachine_agent.definition.catalogue import Catalogue
+
+    found = Catalogue.read(
+        [], [], project.people
+    ).people  # nobody where the file has faults, of which `sma check` tells
+    if found is None or person not in found.people:
+        hint = did_you_mean(person, found.people if found else ())
+        text = f"nobody is called `{one_line(person, 60)}` in {project.settings.people} ({hint}): the token is worth nothing"
+        click.echo(f"sma: {visible(text)} until they are listed there", err=True)

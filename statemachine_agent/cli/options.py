@@ -101,11 +101,11 @@ async def opened(
 
 def identity_of(project: Project, claim: str | None) -> Identity:
     """Who is at the command line, established as the settings say."""
-    from statemachine_agent.policy.identity import establish
+    from statemachine_agent.policy.identity import establish, key_of
 
-    environ = project.environ
-    key = environ.get(project.settings.identity_key)
-    return establish(claim, project.settings.identity, Environment(), token=environ.get("SMA_TOKEN"), key=key)
+    how, token = project.settings.identity, project.environ.get("SMA_TOKEN")
+    key = key_of(project.environ, project.settings.identity_key) if how == "token" and token else None
+    return establish(claim, how, Environment(), token=token, key=key)
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:

@@ -25,6 +25,7 @@ _LONGEST_ID = 200
 _LONGEST_TOKEN = 2000
 #: characters of a key, at least
 SHORTEST_KEY = 32
+_MAKES_A_KEY = "python3 -c 'import secrets; print(secrets.token_hex(32))'"
 #: what a person does who is alone, where nobody approves for themselves
 _ALONE = '; to try approvals alone, on your own computer only, write identity = "asserted"'
 
@@ -68,6 +69,17 @@ def _same(claim: str | None, identity: Identity, how: str, advice: str = "") -> 
 
 
 # ---------------------------------------------------------------- tokens
+
+
+def key_of(environ: Mapping[str, str], name: str) -> str:
+    """The key that tokens are signed with, from the variable `name`; SettingsError where it is not there or too short."""
+    key = environ.get(name, "")
+    if len(key) < SHORTEST_KEY:
+        what = f"has fewer than {SHORTEST_KEY} characters" if key else "is not set, and tokens are signed with it"
+        raise SettingsError(
+            f"`{name}` {what}", hint=f'export {name}="$({_MAKES_A_KEY})" makes one; keep it, and keep it secret'
+        )
+    return key
 
 
 def mint(person: str, key: str, expires: datetime) -> str:
