@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from statemachine_agent import files
 from statemachine_agent.chart.compile import checked_catalogue
 from statemachine_agent.cli.options import catalogue_of, identity_of, json_option, project_of, reach_of, run_async
 from statemachine_agent.cli.output import compact, say, show_json, table
@@ -185,16 +188,25 @@ def _write(drafts: Sequence[Draft], folder: Path) -> int:
                     file.write(draft.text)
             except FileExistsError:
                 kept += 1
-                say(f"kept  {path}, which was there already")
+                say(f"kept  {path}, which was there already; the draft of this `{draft.name}` was not written")
                 continue
             say(f"wrote {path}")
     except OSError as problem:
         raise UsageError(f"{folder} cannot be written: {problem.strerror}", hint="name another --folder") from None
     if not drafts:
         say("there was nothing to import")
-    elif kept < len(drafts):
+    if kept:
+        other = shlex.quote(str(_other(folder)))
+        say(f"for the drafts that were not written name another folder: --folder {other}; no two tools have one name")
+    if kept < len(drafts):
         say(f"complete them, and move them to the other manifests; `sma check {folder}` says what is missing")
     return 1 if kept else 0
+
+
+def _other(folder: Path) -> Path:
+    """A folder beside this one that is not there yet."""
+    beside = folder.parent / (folder.name.strip(".") or "imported")
+    return next(path for n in count(2) if files.is_absent(path := beside.with_name(f"{beside.name}-{n}")))
 
 
 def _kind(manifest: ToolManifest) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,8 @@ def test_tools_of_a_server_are_drafted_as_writes(project: Path, capsys: pytest.C
     (project / "imported" / "lend_copy.yaml").write_text("mine\n")
     assert run(["tools", "import-mcp", "shop"]) == 1
     out = capsys.readouterr().out
-    assert "kept  imported/lend_copy.yaml, which was there already" in out
+    kept = "kept  imported/lend_copy.yaml, which was there already; the draft of this `lend_copy` was not written"
+    assert kept in out and "--folder imported-2" in out
     assert "wrote imported/find_book.yaml" in out
     assert (project / "imported" / "lend_copy.yaml").read_text() == "mine\n"
     text = (project / "imported" / "find_book.yaml").read_text()
@@ -163,6 +165,18 @@ def test_tools_of_a_server_are_drafted_as_writes(project: Path, capsys: pytest.C
     (project / "tool_manifests" / "find_book.yaml").write_text(done)
     assert run(["tools", "call", "find_book", "-i", "isbn=978", "--as", "anna"]) == 0
     assert json.loads(capsys.readouterr().out) == {"copy_id": "c7"}
+
+
+def test_the_draft_that_was_not_written_is_written_where_it_is_said(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second server may have a tool of the same name."""
+    (project / "imported").mkdir()
+    (project / "imported" / "lend_copy.yaml").write_text("of another server\n")
+    assert run(["tools", "import-mcp", "shop"]) == 1
+    (option,) = re.findall(r"--folder [\w-]+", capsys.readouterr().out)
+    assert run(["tools", "import-mcp", "shop", *option.split()]) == 0
+    assert "tool: lend_copy" in (project / "imported-2" / "lend_copy.yaml").read_text()
 
 
 def test_a_server_that_is_not_there_is_told_in_a_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
