@@ -14,8 +14,9 @@ from typing import Any
 
 import click
 
+from statemachine_agent.errors import SmaError
 from statemachine_agent.records import Status
-from statemachine_agent.text import shorten, visible
+from statemachine_agent.text import shorten, squeezed, visible
 from statemachine_agent.times import time_text
 
 #: what a command ends with when it leaves a task in this status
@@ -80,6 +81,11 @@ def compact(value: object, limit: int = 120) -> str:
 def say(text: str = "", *, indent: int = 0) -> None:
     """One line (or several) on standard output, unseen characters made visible."""
     click.echo(" " * indent + visible(text, keep="\n"))
+
+
+def complain(problem: SmaError) -> None:
+    """One line on standard error about what went wrong, where the command goes on."""
+    click.echo(f"sma: {visible(squeezed(str(problem), 2000))}", err=True)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:

@@ -21,18 +21,18 @@ from statemachine_agent.cli.options import (
     run_async,
     stoppable,
 )
-from statemachine_agent.cli.output import EXIT_CODES, say, show_json
+from statemachine_agent.cli.output import EXIT_CODES, complain, say, show_json
 from statemachine_agent.cli.rest import show_rest, summary
 from statemachine_agent.cli.running import passed_on
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
+from statemachine_agent.models.typed import UnreadableLineError, typed_line
 from statemachine_agent.policy.identity import Identity
 from statemachine_agent.records import Checkpoint
+from statemachine_agent.runtime.outside import UnfitSignalError
 from statemachine_agent.runtime.runtime import Runtime
 from statemachine_agent.text import one_line
 from statemachine_agent.tools.results import BadResultError, parse
-
-_LONGEST = 1_000_000
 
 
 @click.command(short_help="Send a task a signal.")
@@ -155,10 +155,14 @@ async def conversation(runtime: Runtime, task: str, who: Identity) -> Checkpoint
     checkpoint = await runtime.resume(task)
     while "reply" in (await runtime.awaited(checkpoint)).values():
         say(f"agent    {checkpoint.head.output or '…'}")
-        line = await environment.in_thread(_line)
+        while line := await environment.in_thread(_line):
+            try:
+                await runtime.reply(task, line, who, to_version=checkpoint.head.version)
+                break
+            except UnfitSignalError as problem:  # the machine takes no such answer; the question stands
+                complain(problem)
         if not line:
             break
-        await runtime.reply(task, line, who, to_version=checkpoint.head.version)
         checkpoint = await runtime.resume(task)
     return checkpoint
 
@@ -172,13 +176,10 @@ def _line() -> str:
         if sys.stdin.isatty():
             print("you      ", end="", file=sys.stderr, flush=True)  # noqa: T201  a prompt, which is no output
         try:
-            line = sys.stdin.readline(_LONGEST)
-        except UnicodeDecodeError:
-            raise UsageError("what was typed is no text", hint="check the encoding of the terminal") from None
-        if len(line) == _LONGEST:
-            raise UsageError(
-                f"what was typed has no end within {_LONGEST:,} characters", hint="type one line an answer"
-            )
+            line = typed_line()
+        except UnreadableLineError as problem:
+            complain(problem)
+            continue
         text = line.strip()
         if text or not line:
             if text and not sys.stdin.isatty():

@@ -14,13 +14,13 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.decision import RawCall, RawReply
 from statemachine_agent.models.port import OfferedTool, Prompt, Reply, Spent
+from statemachine_agent.models.typed import UnreadableLineError, typed_line
 from statemachine_agent.text import one_line, visible
 
 _LEFT_OUT = object()
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "integer": (int,), "number": (int, float), "boolean": (bool,),
 }  # fmt: skip
-_LONGEST = 1_000_000
 
 
 class AskModel:
@@ -127,14 +127,14 @@ def _say(text: str) -> None:
 
 
 def _read(question: str) -> str:
-    print(question, end="", file=sys.stderr, flush=True)  # noqa: T201
-    try:
-        line = sys.stdin.readline(_LONGEST)
-    except UnicodeDecodeError:
-        raise UsageError("what was typed is no text", hint="check the encoding of the terminal") from None
-    if len(line) == _LONGEST:  # a device, or a file that is no list of answers
-        raise UsageError(f"what was typed has no end within {_LONGEST:,} characters", hint="type one line an answer")
-    if not line:
-        _say("")
-        raise UsageError("nobody is there to choose", hint="run in a terminal, or name another model with --model")
-    return line.rstrip("\r\n")
+    while True:
+        print(question, end="", file=sys.stderr, flush=True)  # noqa: T201
+        try:
+            line = typed_line()
+        except UnreadableLineError as problem:
+            _say(f"\n  {problem}")
+            continue
+        if not line:
+            _say("")
+            raise UsageError("nobody is there to choose", hint="run in a terminal, or name another model with --model")
+        return line.rstrip("\r\n")

@@ -29,6 +29,10 @@ SIGNAL_SCOPE = "tasks:signal"
 _MAX_BYTES = 262_144
 
 
+class UnfitSignalError(UsageError):
+    """What was sent is not what the machine declares; nothing was taken, and the task waits as before."""
+
+
 async def receive(
     context: Context,
     checkpoint: Checkpoint,
@@ -102,7 +106,7 @@ def check_may_signal(context: Context, checkpoint: Checkpoint, who: Identity) ->
 
 
 def _fitting(context: Context, name: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The payload as plain data; UsageError where it is not what the machine declares."""
+    """The payload as plain data; UnfitSignalError where it is not what the machine declares."""
     signals = context.machine.definition.signals
     if name not in signals:
         raise RefusedError(
@@ -113,10 +117,12 @@ def _fitting(context: Context, name: str, payload: Mapping[str, Any]) -> Mapping
     faults = faults_of(signals[name], payload)
     if faults:
         text = "; ".join(str(f) for f in faults)
-        raise UsageError(f"this is no `{name}`: {text}", hint=f"it holds: {', '.join(signals[name]) or 'nothing'}")
+        raise UnfitSignalError(
+            f"this is no `{name}`: {text}", hint=f"it holds: {', '.join(signals[name]) or 'nothing'}"
+        )
     plain = as_json(payload)
     if len(canonical(plain)) > _MAX_BYTES:
-        raise UsageError(f"the signal is larger than {_MAX_BYTES:,} bytes", hint="send less")
+        raise UnfitSignalError(f"the signal is larger than {_MAX_BYTES:,} bytes", hint="send less")
     return dict(plain)
 
 

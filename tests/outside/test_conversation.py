@@ -82,6 +82,26 @@ def test_who_watches_or_shows_it_is_told_for_what_and_until_when_it_waits(sma: S
     assert rest["waits_for"] == {"LISTENING": "reply"} and list(rest["waits_until"]) == ["LISTENING"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (b"x" * 5000, "this is no `reply`: text:"),
+        (b"x" * 1_200_000, "longer than 1,000,000 bytes"),
+        (b"caf\xe9", "what was typed is no text"),
+    ],
+)  # fmt: skip
+def test_a_line_that_cannot_be_an_answer_is_said_so_and_asked_for_again(sma: Sma, typed: bytes, told: str) -> None:
+    """The conversation goes on with the next line; of the wrong one nothing is kept."""
+    task = begin(sma).json["task"]
+    (sma.folder / "typed").write_bytes(typed + b"\nthe second one\n")
+    with (sma.folder / "typed").open("rb") as lines:
+        talked = Sma(sma.folder, sma.urls)("talk", task, "--as", "cust-3391", stdin=lines)
+    assert (talked.code, talked.err.count("\n"), told in talked.err) == (4, 1, True), talked.err[:500]
+    assert "Shall I refund payment pay_5a2" in talked.out
+    said = [e["payload"]["text"] for e in sma.show(task)["checkpoint"]["evidence"] if e["tool"] == "reply"]
+    assert said == ["the second one"]
+
+
 def test_an_empty_line_is_no_answer(sma: Sma) -> None:
     """Enter pressed by mistake says nothing; only what is typed is sent."""
     task = begin(sma).json["task"]

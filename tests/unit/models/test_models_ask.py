@@ -199,8 +199,9 @@ def test_in_a_process_of_its_own_with_bytes_that_are_no_text() -> None:
     }
     for typed_bytes, told in (
         (b"2\n", "RawCall"),
-        (b"\xff\xfe\n2\n", "UsageError what was typed is no text"),
-        (b"", "Usage"),
+        (b"\xff\xfe\n2\n", "RawCall"),  # said on standard error, and asked again
+        (b"2" * 2_000_000 + b"\n2\n", "RawCall"),
+        (b"", "UsageError nobody is there to choose"),
     ):
         done = subprocess.run(
             [sys.executable, "-c", code], input=typed_bytes, env=environ, capture_output=True, timeout=30, check=False
