@@ -40,7 +40,8 @@ def test_typed_line_by_line_to_a_refund_that_was_said_yes_to(sma: Sma) -> None:
     sma.approve(approval["approval"]["id"])
     end = sma("resume", task)
     assert end.code == 0, end
-    assert "within five working days" in end.out
+    output = json.loads(sma.show(task)["checkpoint"]["head"]["output"])
+    assert (output["refunded"], "within five working days" in output["text"]) == (True, True)
 
 
 def test_anything_but_a_plain_yes_runs_nothing(sma: Sma) -> None:
@@ -119,6 +120,41 @@ def test_a_refund_that_the_lead_refuses_is_not_told_of_as_done(sma: Sma) -> None
     assert end.code != 0
     assert end.json["status"] != "SUCCEEDED"
     assert "Done" not in str(end.json["output"])
+
+
+def ended_with(sma: Sma, *answers: str) -> Result:
+    """A conversation in which nothing is proposed, and the model says these as its end."""
+    script = sma.folder / "script.yaml"
+    script.write_text(
+        "script: s\nsteps:\n" + "".join(f"  - {{call: finish, with: {{answer: {a}}}}}\n" for a in answers)
+    )
+    inputs = ("-i", "order_id=8472", "-i", "message=x", "--actor", "cust-3391", "--model", f"scripted:{script}")
+    return sma("run", "conversation", *inputs, "--json")
+
+
+def test_an_end_that_says_refunded_where_nothing_was_is_refused(sma: Sma) -> None:
+    """In a field, that is; what the text beside it claims is not judged, and this holds that nobody believes it is."""
+    lie = "Done. I have refunded INR 2000 to your card."
+    false, true = (f'{{text: "{lie}", refunded: {word}}}' for word in ("false", "true"))
+    assert ended_with(sma, true).json["status"] != "SUCCEEDED"
+    assert ended_with(sma, f'"{lie}"').json["status"] != "SUCCEEDED"
+    end = ended_with(sma, true, false).json
+    assert (end["status"], json.loads(end["output"])) == ("SUCCEEDED", {"text": lie, "refunded": False})
+    refused = [line["feedback"] for line in sma.trace(end["task"]) if line["kind"] == "step" and line["feedback"]]
+    assert len(refused) == 1 and "false where none was" in refused[0]
+
+
+def test_on_an_order_that_is_refunded_already_the_script_cannot_say_done(sma: Sma) -> None:
+    """Its proposal is refused, and so are its last words."""
+    first = begin(sma).json["task"]
+    talk(sma, first, "the second one\nyes\n")
+    sma.approve(sma("approvals", "--json").json[0]["approval"]["id"])
+    assert sma("resume", first).code == 0
+    other = Here(sma.folder / "other", sma.urls)
+    other.folder.mkdir()
+    task = begin(other).json["task"]
+    end = talk(other, task, "the second one\nyes\n")
+    assert (end.code, "Done" in end.out) == (13, False), end
 
 
 def test_a_yes_is_to_the_question_that_was_shown(sma: Sma) -> None:

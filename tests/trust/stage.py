@@ -39,7 +39,7 @@ TALK = (
         PROPOSE,
         ("ask_user", {"question": "Shall I refund payment {payment_id}, INR {amount_inr}? Please answer yes."}),
     ),
-    ("finish", {"answer": "Done: {refund_id}."}),
+    ("finish", {"answer": {"text": "Done, see your account.", "refunded": True}}),
     ("cannot_continue", {"reason": "A person will get in touch."}),
 )
 ASKED = ("request_approval", {"tool": "issue_refund", "args": RIGHT})
