@@ -179,7 +179,7 @@ def _operators(message: str) -> str:
     head, mark, tail = message.partition(" does not work on ")
     if not mark:
         return message
-    name = {"_?_:_": "? :", "_[_]": "[ ]", "@in": "in"}.get(head, head.strip("_"))
+    name = {"_?_:_": "? :", "<jump_condition>": "? :", "_[_]": "[ ]", "@in": "in"}.get(head, head.strip("_"))
     return f"`{name}` does not work on {tail}"
 
 
@@ -191,9 +191,10 @@ def _plain_error(error: str) -> str:
     if "Iteration budget" in text:
         return "looks at too many things"
     text = text.replace("int64", "int")
-    overload = re.match(r"No matching overloads found : (.+?)(\(.*\))?$", text)
+    overload = re.match(r"No matching overloads found : (?:\((.+?)\)\.)?(.+?)(?:\((.*)\))?$", text)
     if overload:
-        return _operators(f"{overload[1]} does not work on {overload[2] or 'that'}")
+        on = ", ".join(kinds for kinds in (overload[1], overload[3]) if kinds)
+        return _operators(f"{overload[2]} does not work on {f'({on})' if on else 'that'}")
     if "recursion limit" in text:
         return "is nested too deeply"
     return text.replace('"', "`")
