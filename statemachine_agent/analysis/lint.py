@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from statemachine_agent.analysis.absent import absent_in_machine, absent_in_tool
+from statemachine_agent.analysis.asking import unasked_in_tool
 from statemachine_agent.analysis.confirming import confirmed_too_late
 from statemachine_agent.analysis.presence import missing_evidence
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile, ToolFile
@@ -38,6 +39,7 @@ def lint(
     for tool in catalogue.tools.values():
         if tool.document.source.name not in broken:
             findings += absent_in_tool(catalogue, tool)
+            findings += unasked_in_tool(catalogue, tool)
             findings += _touched_by_nobody(catalogue, tool)
     for file in catalogue.machines.values():
         if file.document.source.name not in broken:

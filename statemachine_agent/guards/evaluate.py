@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from statemachine_agent.definition import references
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.inlining import ROOTS
 from statemachine_agent.definition.machine import MachineDefinition
@@ -82,7 +83,7 @@ def truth(name: str, text: str, data: Data) -> bool:
     try:
         return cel.evaluator(text).truth(data)
     except cel.EvaluationError as problem:
-        raise GuardError(name, f"{problem.message} (in `{_short(text)}`){_first_ask(problem.message, text)}") from None
+        raise GuardError(name, _told(problem.message, text, data)) from None
     except cel.CompileError as problem:
         raise GuardError(name, problem.message) from None
 
@@ -92,7 +93,7 @@ def value(name: str, text: str, data: Data) -> object:
     try:
         return cel.evaluator(text).value(data)
     except cel.EvaluationError as problem:
-        raise GuardError(name, f"{problem.message} (in `{_short(text)}`)") from None
+        raise GuardError(name, _told(problem.message, text, data)) from None
 
 
 def call_guards(machine: MachineDefinition) -> frozenset[str]:
@@ -106,12 +107,27 @@ def roots(text: str) -> set[str]:
     return syntax.analyse(cel.evaluator(text).checked).roots
 
 
-def _first_ask(problem: str, text: str) -> str:
-    """The advice that nearly everybody needs once: absent evidence is an error, so ask for it first."""
-    missing = re.search(r"there is no `(\w+)`", problem)
-    if missing and f"evidence.{missing[1]}" in text:
-        return f"; ask `has(evidence.{missing[1]})` in a row above"
-    return ""
+def _told(problem: str, text: str, data: Data) -> str:
+    """What went wrong in which text; where a field is absent, which one, and the advice that nearly everybody needs once."""
+    missing = re.fullmatch(r"there is no `(\w+)`", problem)
+    path = _missing(missing[1], text, data) if missing else None
+    if path is None:
+        return f"{problem} (in `{_short(text)}`)"
+    return f"there is no `{path}` (in `{_short(text)}`); ask `has({path})` first"
+
+
+def _missing(field: str, text: str, data: Data) -> str | None:
+    """The path in `text` whose last step is the `field` that is not there; None where it cannot be told."""
+    bare = re.sub(r"""\"[^"]*\"|'[^']*'""", "''", text)
+    ending = rf"\.{field}\b(?!\()"
+    for found in re.finditer(rf"(?<![\w.])[A-Za-z_]\w*(?:\.\w+|\[\d+\])*?{ending}", bare):
+        try:
+            references.resolve(found[0], frozenset(data), data)
+        except references.UnresolvedError:
+            return found[0]
+        if found[0].partition(".")[0] not in data:
+            return found[0]  # of an element of a list, which has a name only in the text
+    return None
 
 
 def _short(text: str) -> str:

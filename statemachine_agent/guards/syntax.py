@@ -77,6 +77,10 @@ class Syntax:
     paths: set[tuple[str, ...]] = field(default_factory=set)
     #: (message, field) pairs whose value is read, also inside lists; `has` reads none
     fields: set[tuple[str, str]] = field(default_factory=set)
+    #: the same, with all that is read on the way to a field; also on the way to one that `has` asks for
+    passed: set[tuple[str, str]] = field(default_factory=set)
+    #: what `has` asks for; true where it is one field, and not that of each element of a list
+    asked: dict[tuple[str, str], bool] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
     #: a function of `FORMED`, the literal given to it, and its place
     formed: list[tuple[str, str | int, int]] = field(default_factory=list)
@@ -141,11 +145,24 @@ class _Walk:
         message = self.types.get(operand.id, "")
         if message and not expr.select_expr.test_only:
             self.syntax.fields.add((message, expr.select_expr.field))
+        elif message:
+            one = (message, expr.select_expr.field)
+            self.syntax.asked[one] = self.syntax.asked.get(one, False) or _root(operand) not in bound
+        self._pass(expr)
         path = self._path(expr)
         if path is None:
             self._visit(operand, bound)
         elif path[0] not in bound:
             self.syntax.paths.add(path)
+
+    def _pass(self, expr: Any) -> None:
+        """Note what is read on the way; a path of names is not visited step by step."""
+        while expr.HasField("select_expr"):
+            select = expr.select_expr
+            message = self.types.get(select.operand.id, "")
+            if message and not select.test_only:
+                self.syntax.passed.add((message, select.field))
+            expr = select.operand
 
     def _path(self, expr: Any) -> tuple[str, ...] | None:
         if expr.HasField("ident_expr"):
@@ -176,6 +193,18 @@ class _Walk:
 
     def _offset(self, expr: Any) -> int:
         return int(self.offsets.get(expr.id, 0))
+
+
+def _root(expr: Any) -> str | None:
+    """The name that a path stands on, elements of lists included; None where it is the result of something else."""
+    while not expr.HasField("ident_expr"):
+        if expr.HasField("select_expr"):
+            expr = expr.select_expr.operand
+        elif expr.HasField("call_expr") and expr.call_expr.function == "_[_]":
+            expr = expr.call_expr.args[0]
+        else:
+            return None
+    return str(expr.ident_expr.name)
 
 
 def _constant(value: Any) -> Constant:

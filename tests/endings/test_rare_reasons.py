@@ -206,7 +206,7 @@ def test_worker_lost(tmp_path: Path) -> None:
     [
         (BAD, "result.good", "gone", "the precondition does not hold: result.good"),
         (LOST, "result.good", "precondition_unreadable", "the precondition could not be read: the line went dead"),
-        (GOOD, 'result.note == "x"', "precondition_unreadable", "there is no `note`"),
+        (GOOD, 'result.note == "x"', "precondition_unreadable", "there is no `result.note`"),
     ],
     ids=["no", "no answer", "neither yes nor no"],
 )

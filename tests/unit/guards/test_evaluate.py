@@ -37,10 +37,30 @@ def answers(data: Mapping[str, Any], **guards: str | list[str]) -> Answers:
 
 
 @pytest.mark.parametrize(
+    ("text", "data", "path"),
+    [
+        ("input.extra == 'x'", {"input": {}}, "input.extra"),
+        ("input.a.extra == 'input.extra'", {"input": {"a": {}}}, "input.a.extra"),
+        ("input.x == 'x' && call.args.x == 'x'", {"input": {"x": "x"}, "call": {"args": {}}}, "call.args.x"),
+        ("input.list[0].extra == 'x'", {"input": {"list": [{}]}}, "input.list[0].extra"),
+        ("input.list.exists(p, p.extra == 'x')", {"input": {"list": [{}]}}, "p.extra"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_named_from_its_root_with_the_advice(
+    text: str, data: Mapping[str, Any], path: str
+) -> None:
+    """An author who reads the end of a task knows which field it was, and what to write."""
+    with pytest.raises(GuardError) as problem:
+        answers(data, g=text)("g")
+    assert f"there is no `{path}`" in str(problem.value)
+    assert f"; ask `has({path})` first" in str(problem.value)
+
+
+@pytest.mark.parametrize(
     ("text", "data", "problem"),
     [
-        ("evidence.look.n > 1", {"evidence": {}}, "there is no `look`"),
-        ("evidence.look.n > 1", {"evidence": {"look": {}}}, "there is no `n`"),
+        ("evidence.look.n > 1", {"evidence": {}}, "there is no `evidence.look`"),
+        ("evidence.look.n > 1", {"evidence": {"look": {}}}, "there is no `evidence.look.n`"),
         ("evidence.look.n.m == 1", {"evidence": {"look": {"n": 1}}}, "n"),
         ("evidence.look.n > 1", {"evidence": {"look": {"n": "2"}}}, "`>` does not work on (string, int)"),
         ("evidence.look.n > 1", {"evidence": {"look": {"n": None}}}, "`>` does not work on (null_type, int)"),
@@ -48,7 +68,7 @@ def answers(data: Mapping[str, Any], **guards: str | list[str]) -> Answers:
         ("evidence.look.n", {"evidence": {"look": {"n": 1}}}, "gave int, not true or false"),
         ("evidence.look.n", {"evidence": {"look": {"n": "true"}}}, "gave str, not true or false"),
         ("!evidence.look.n", {"evidence": {"look": {"n": "true"}}}, "`!` does not work"),
-        ("evidence.look.n == 1 ? true : false", {"evidence": {}}, "there is no `look`"),
+        ("evidence.look.n == 1 ? true : false", {"evidence": {}}, "there is no `evidence.look`"),
         ("evidence.look.n / 0 == 1", {"evidence": {"look": {"n": 1}}}, "divide by zero"),
         ("timestamp(evidence.look.n) < now", {"evidence": {"look": {"n": "soon"}}, "now": NOW}, "timestamp"),
         ("evidence.look.list.all(a, evidence.look.list.all(b, a + b >= 0))",
@@ -118,7 +138,7 @@ def test_a_list_of_guards_holds_where_all_hold_and_is_read_as_far_as_needed() ->
 
 def test_an_error_in_a_list_names_the_guard_that_has_it() -> None:
     given = answers({"evidence": {}}, bad="evidence.gone.n == 1", both=["bad"])
-    with pytest.raises(GuardError, match="guard `bad`: there is no `gone`"):
+    with pytest.raises(GuardError, match="guard `bad`: there is no `evidence.gone`"):
         given("both")
     assert given.given == {}
 

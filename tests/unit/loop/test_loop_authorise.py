@@ -43,7 +43,7 @@ def test_a_rule_without_an_answer_is_no_permission(tmp_path: Path) -> None:
 
     end = play(tmp_path, body, LOOK_STEP, act_step(), texts=(LOOK, NOTED, FIND))
     assert ending(end) == ("FAILED", "guard_error")
-    assert "`act.approval[0]`" in (end.head.output or "") and "there is no `note`" in (end.head.output or "")
+    assert "`act.approval[0]`" in (end.head.output or "") and "there is no `args.note`" in (end.head.output or "")
     assert end.effects == ()
 
 

@@ -43,7 +43,7 @@ def test_a_guard_on_what_is_proposed_may_err(tmp_path: Path) -> None:
     machine = swap(MACHINE, ("same_thing: call.args.thing == input.thing", 'same_thing: call.args.note == "x"'))
     end = play(tmp_path, to_its_end, LOOK_STEP, act_step(), machine=machine, texts=(LOOK, act, FIND))
     assert ending(end) == ("FAILED", "guard_error")
-    assert "`same_thing`" in (end.head.output or "") and "`note`" in (end.head.output or "")
+    assert "`same_thing`" in (end.head.output or "") and "`call.args.note`" in (end.head.output or "")
     assert end.effects == ()
 
 
@@ -151,8 +151,8 @@ def test_where_there_is_nothing_to_look_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("find", "old", "new", "said"),
     [
-        ([ONE], "result.items.size() == 1", 'result.note == "x"', "there is no `note`"),
-        ([NONE], "result.items.size() == 0", 'result.note == "x"', "there is no `note`"),
+        ([ONE], "result.items.size() == 1", 'result.note == "x"', "there is no `result.note`"),
+        ([NONE], "result.items.size() == 0", 'result.note == "x"', "there is no `result.note`"),
         ([ONE], "result: result.items[0]", "result: result.items[1]", "`act.reconcile.result`"),
         ([{"items": [{"id": "a"}, {"id": "b"}]}], "items[0]", "items[0]", "`find` answered neither found nor absent"),
     ],
