@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from invalid.texts import MACHINE, PEOPLE, TOOLS
 
-from statemachine_agent.chart.compile import checked_catalogue
+from statemachine_agent.chart.compile import checked_catalogue, compile_machine
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.source import Source
+from statemachine_agent.errors import GuardError
+from statemachine_agent.guards.evaluate import Answers
 from support.playing import swap
 
 INNER = """\
@@ -38,6 +41,24 @@ states:
   B: {choose: {look: [{when: [a, behind], goto: A}], finish: SUCCEEDED}}
   A: {route: SUCCEEDED}
 """
+
+
+#: what is masked is the input's `x`, and the `id` that `look` was asked for and gave
+MASKED = """\
+machine: masked
+version: 1
+summary: x
+limits: {steps: 9}
+input: {x: {type: string}, z: {type: string}}
+redact: [input.x, evidence.look.id]
+guards:
+  g: %s
+success: [g]
+initial: A
+states:
+  A: {choose: {look: {with: {id: input.z}}, finish: SUCCEEDED}}
+"""
+MASKING = swap(TOOLS["look"], ("args: {", "redact: [args.id]\nargs: {"))
 
 
 def faults(machines: dict[str, str], tools: dict[str, str] = TOOLS) -> list[str]:
@@ -73,3 +94,64 @@ def test_what_stands_in_a_machine_hides_no_fault_of_the_machine() -> None:
     """Guards of the inner one come first; those behind them are checked all the same, and the inner ones only at home."""
     assert faults({"inner": INNER, "outer": OUTER % "input.x == 'b'"}) == []
     assert faults({"inner": INNER, "outer": OUTER % "input.z == 'b'"}) == ["outer.yaml: `input` has no field `z`"]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("evidence.look.id == 'a'", "`id` of `look`"),
+        ("results.look.exists(r, r.result.id == 'a')", "`id` of `look`"),
+        ("asked.look.id == 'a'", "`id` of what `look` was asked"),
+        ("results.look.exists(r, r.asked.id == 'a')", "`id` of what `look` was asked"),
+        ("input.x == 'a'", "`x` of the input"),
+        (
+            "usage.steps > 1 && evidence.look.ok && input.z == 'b' && asked.look.id == 'a'",
+            "`id` of what `look` was asked",
+        ),
+        ("usage.steps > 1 && evidence.look.ok && input.z == 'b' && results.look.size() == 1", None),
+        ("has(evidence.look.id)", None),
+    ],
+)
+def test_what_is_masked_is_read_by_no_guard_in_whatever_way(text: str, read: str | None) -> None:
+    """It would see the mask, and take it for the value; that there is one may be asked."""
+    found = faults({"masked": MASKED % text}, TOOLS | {"look": MASKING})
+    assert found == ([f"masked.yaml: `g` reads {read}, which is masked"] if read else [])
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ("{when: p, goto: A}", None),
+        ("{when: p, stay: true}", "nothing is called `proposal`"),
+        ("{when: c, goto: A}", "nothing is called `call`"),
+        ("{when: c, stay: true}", "nothing is called `call`"),
+        ("{when: c, refuse: no}", None),
+        ("{when: p, refuse: no}", "nothing is called `proposal`"),
+    ],
+)
+def test_a_row_of_a_read_sees_what_is_there_when_it_is_judged(row: str, fault: str | None) -> None:
+    """The call while it is proposed, what was proposed before when its result is recorded; a row for both sees neither."""
+    text = swap(
+        MACHINE,
+        ("  seen: evidence", "  p: proposal.args.id == input.id\n  c: call.args.id == input.id\n  seen: evidence"),
+        ("rows: [{when: seen, goto: A}", f"rows: [{row}, {{when: seen, goto: A}}"),
+    )
+    assert [f.removeprefix("m.yaml: ") for f in faults({"m": text})] == ([fault] if fault else [])
+
+
+def test_a_guard_of_an_inner_machine_sees_the_input_and_the_visits_of_that() -> None:
+    """Its input is what the holder fills in; what does not fill it is absent. All else is the task's."""
+    catalogue = Catalogue.build(
+        [
+            Source("outer.yaml", OUTER % "visits.B > 1"),
+            Source("inner.yaml", swap(INNER, ("id == input.y", "id == input.y && visits.X == 2"))),
+        ],
+        [Source(f"{name}.yaml", text) for name, text in TOOLS.items()],
+        Source("people.yaml", PEOPLE),
+    )
+    machine = compile_machine(checked_catalogue(catalogue), "outer").definition
+    data = {"input": {"x": "7"}, "visits": {"IN": 5, "IN__X": 2, "B": 2}, "evidence": {"look": {"id": "7"}}}
+    assert [Answers(machine, data)(guard) for guard in ("in__own", "behind", "a")] == [True, True, False]
+    assert not Answers(machine, {**data, "visits": {"IN__X": 3, "X": 2}})("in__own")
+    with pytest.raises(GuardError, match=r"^guard `in__own`: there is no "):
+        Answers(machine, {**data, "input": {"y": "7"}})("in__own")
