@@ -40,11 +40,21 @@ def lint(
         if tool.document.source.name not in broken:
             findings += absent_in_tool(catalogue, tool)
             findings += unasked_in_tool(catalogue, tool)
+            findings += _scopes(catalogue, tool)
             findings += _touched_by_nobody(catalogue, tool)
     for file in catalogue.machines.values():
         if file.document.source.name not in broken:
             findings += _machine(catalogue, file)
     return findings
+
+
+def _scopes(catalogue: Catalogue, file: ToolFile) -> Iterator[Fault]:
+    """A scope that nobody has: each call of the tool would be denied."""
+    held = catalogue.people.scopes if catalogue.people is not None else frozenset(file.manifest.scopes)
+    for index, scope in enumerate(file.manifest.scopes):
+        if scope not in held:
+            text = f"nobody has the scope `{scope}`, which `{file.manifest.tool}` needs"
+            yield file.document.fault(("scopes", index), text, did_you_mean(scope, held), level=Level.WARNING)
 
 
 def _touched_by_nobody(catalogue: Catalogue, file: ToolFile) -> Iterator[Fault]:

@@ -33,6 +33,11 @@ class People(Node):
         return People(people={name: person for name, person in self.people.items() if person.tenant == tenant})
 
     @property
+    def scopes(self) -> frozenset[str]:
+        """All scopes that somebody has."""
+        return frozenset(scope for person in self.people.values() for scope in person.scopes)
+
+    @property
     def roles(self) -> frozenset[str]:
         """All roles that somebody holds."""
         return frozenset(role for person in self.people.values() for role in person.roles)

@@ -71,7 +71,8 @@ def _ruled(checked: CheckedCall, call: Call, manifest: ToolManifest) -> tuple[st
     if manifest.is_read:
         return None, call.but("denied", ruling.reason, ruling.detail) if isinstance(ruling, Deny) else call
     if planned is None:
-        return None, call  # proposed: nothing runs, the machine's route reads the ruling
+        denied = ruling.detail if isinstance(ruling, Deny) else None
+        return None, replace(call, denied=denied)  # proposed: nothing runs, the machine's route reads the ruling
     approval_id, call = _covered(observation, call, ruling)
     _tell(checked, call, ruling, call.finding is None)
     return approval_id, call
@@ -100,8 +101,20 @@ def _covered(observation: Observation, call: Call, ruling: Ruling) -> tuple[str 
     if why is None and effect is not None and effect.action_hash != action.hash:
         why = "action_changed"
     if why is not None:
-        return None, call.but("blocked", why, f"no valid approval covers this action ({action.hash[:12]})")
+        return None, call.but("blocked", why, _uncovered(context.machine, action, ruling, nobody_asked=not asked))
     return approval.id if approval else None, call
+
+
+def _uncovered(machine: CompiledMachine, action: Action, ruling: Ruling, *, nobody_asked: bool) -> str:
+    """What a person reads of a call without a valid yes; where nobody was asked, it is the machine that lacks something."""
+    text = f"no valid approval covers this action ({action.hash[:12]})"
+    if not nobody_asked or not isinstance(ruling, RequireApproval):
+        return text
+    states = machine.definition.all_states.items()
+    asking = [n for n, s in states if isinstance(s, ApprovalState) and s.approval.of == action.tool]
+    rules = "; ".join(ruling.because)
+    lacks = f"the way here does not lead through `{asking[0]}`" if asking else "no `approval` state asks for it"
+    return f"{text}: `{action.tool}` needs the yes of {', '.join(ruling.by) or 'somebody'} ({rules}), and {lacks}"
 
 
 def _needed(machine: CompiledMachine, ruling: Ruling, state: str) -> tuple[str, ...]:

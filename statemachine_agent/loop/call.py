@@ -43,6 +43,8 @@ class Call:
     #: what it would change, where it is a write
     action: Action | None = None
     finding: Finding | None = None
+    #: what the policy says against a write that is only proposed: its machine's route decides what follows
+    denied: str | None = None
 
     def but(self, kind: str, error_class: str, text: str) -> Call:
         """The same with one more thing that is wrong with it; the first gives the class, the heavier one the kind."""

@@ -15,9 +15,11 @@ from typing import Any
 
 from statemachine_agent.chart.chart import Macrostep
 from statemachine_agent.chart.transitions import WORKING
-from statemachine_agent.definition.names import ENDS
+from statemachine_agent.definition.conjunctions import written_out
+from statemachine_agent.definition.machine import MachineDefinition
+from statemachine_agent.definition.names import ENDS, SETTLED
 from statemachine_agent.definition.nesting import done_of
-from statemachine_agent.definition.states import ApprovalState, RouteState, Wait, WaitState
+from statemachine_agent.definition.states import ApprovalState, RouteState, Wait, WaitState, named_in
 from statemachine_agent.errors import GuardError, IllegalTransitionError
 from statemachine_agent.guards.evaluate import scoped, value
 from statemachine_agent.ids import new_id
@@ -43,7 +45,7 @@ from statemachine_agent.records import (
     Transaction,
     TransitionRow,
 )
-from statemachine_agent.text import one_line
+from statemachine_agent.text import one_line, shorten
 
 #: an event that follows by itself from entering a state, and its reason
 _Followup = tuple[str, str | None]
@@ -201,6 +203,8 @@ class Draft:
         for state in step.before:
             if state not in step.after or state in step.entered:
                 self._left(state, step.event)
+        if any(t.reason == "not_verified" and t.implied for t in step.taken):
+            self.detail = _unverified(self.context.machine.definition, step.asked) or self.detail
         written = next((t.reason for t in step.taken if t.reason), None)
         why = written or reason or self._outcome_name(step.event)
         return [
@@ -247,11 +251,11 @@ class Draft:
         self.set_head(visits={**self.head.visits, state: self.head.visits.get(state, 0) + 1})
         match definition:
             case RouteState():
-                denied = self._denial()
+                denied = self._denied()
                 self._left_machine(state, denied or reason)
                 return [(f"routed.{state}", denied or reason)]
             case ApprovalState():
-                denied, most = self._denial(), definition.approval.at_most
+                denied, most = self._denied(), definition.approval.at_most
                 if denied is not None:
                     return [("exit.denied", denied)]
                 if most is not None and self.head.visits[state] > most:
@@ -296,10 +300,13 @@ class Draft:
         if self.detail and end != "SUCCEEDED":
             self.set_head(output=one_line(self.detail, 1000))
 
-    def _denial(self) -> str | None:
-        """The reason of a denial of the pending proposal, for the route that reads it."""
+    def _denied(self) -> str | None:
+        """The reason of a denial of the pending proposal; a person should read what is missing if the task ends by it."""
         ruling = ruling_on_proposal(self.context, self.checkpoint)
-        return ruling.reason if isinstance(ruling, Deny) else None
+        if not isinstance(ruling, Deny):
+            return None
+        self.detail = ruling.detail
+        return ruling.reason
 
     def _request(self, state: str, definition: ApprovalState) -> None:
         """Ask people about the pending proposal: the roles of the rules and of the state are united."""
@@ -425,6 +432,19 @@ class Draft:
             at=self._now,
         )
         return transaction, self.checkpoint
+
+
+def _unverified(machine: MachineDefinition, asked: Mapping[str, bool]) -> str | None:
+    """Which guard of `success` did not hold, of the machine or of one that stands in it."""
+    names = [*machine.success]
+    for held, state in machine.inlined.items():
+        names += [named_in(held.lower(), name) for name in state.of.success]
+    for name in written_out(machine, names):
+        if asked.get(name) is False:
+            guard = machine.guards.get(name, "")
+            text = f": {shorten(guard, 300)}" if isinstance(guard, str) and guard else ""
+            return f"`success` does not hold: `{name}` is false{text}"
+    return "`success` holds, and an effect is still open" if asked.get(SETTLED) is False else None
 
 
 def action_of_proposal(proposal: Mapping[str, Any]) -> Action:

@@ -66,7 +66,8 @@ def _decided(draft: Draft, outcome: Outcome) -> None:
     draft.spend(input_tokens=spent.input_tokens, output_tokens=spent.output_tokens, cost=spent.cost_usd)
     finding = outcome.finding
     feedback = finding.text if finding else None
-    draft.rows.append(_decision_row(proposal, finding))
+    denied = next((call.denied for call in outcome.authorised.calls if call.denied), None)
+    draft.rows.append(_decision_row(proposal, finding, denied))
     draft.tell(proposal.observation.state, feedback)
     draft.surely(lambda: _follow(draft, outcome))
 
@@ -86,7 +87,8 @@ def _follow(draft: Draft, outcome: Outcome) -> None:
             _admitted(draft, outcome)
 
 
-def _decision_row(proposal: Proposal, finding: Finding | None) -> DecisionRow:
+def _decision_row(proposal: Proposal, finding: Finding | None, denied: str | None) -> DecisionRow:
+    told = finding.text if finding else denied
     reply, observation = proposal.reply, proposal.observation
     assert reply is not None  # noqa: S101  chosen by the caller
     return DecisionRow(
@@ -105,7 +107,7 @@ def _decision_row(proposal: Proposal, finding: Finding | None) -> DecisionRow:
         stop_reason=reply.raw.stop_reason,
         result=finding.kind if finding else "accepted",
         error_class=finding.error_class if finding else None,
-        feedback=one_line(finding.text, 2000) if finding else None,
+        feedback=one_line(told, 2000) if told else None,
     )
 
 

@@ -465,6 +465,8 @@ def test_not_verified(tmp_path: Path) -> None:
     machine = MACHINE.replace("success: [acted]", "success: [acted, bad]")
     end = ends(tmp_path, LOOK_STEP, act_step(), machine=machine)
     assert (end.head.status, end.head.reason) == ("FAILED", "not_verified")
+    text = "has(evidence.look) && !evidence.look.good"
+    assert end.head.output == f"`success` does not hold: `bad` is false: {text}"
     assert [e.status for e in end.effects] == ["executed"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from invalid.texts import TOOLS
 
 from statemachine_agent.analysis.lint import lint
@@ -85,3 +86,26 @@ def test_a_machine_with_errors_is_not_studied() -> None:
     catalogue = checked_catalogue(Catalogue.build([Source("m.yaml", text + "  A: {choose: [look, other]}\n")], tools))
     assert catalogue.report.errors
     assert lint(catalogue) == []
+
+
+@pytest.mark.parametrize(
+    ("people", "found"),
+    [
+        ("{ann: {scopes: [things:read, things:write]}}", []),
+        (
+            "{ann: {scopes: [things:read]}}",
+            [("3", "nobody has the scope `things:raed`, which `look` needs", "did you mean `things:read`?")],
+        ),
+        ("{ann: {}}", [("3", "nobody has the scope `things:raed`, which `look` needs", "none is defined")]),
+        (None, []),
+    ],
+    ids=["somebody has it", "misspelt", "nobody has any", "people are not known"],
+)
+def test_a_scope_that_nobody_has_is_a_finding(people: str | None, found: list[tuple[str, str, str]]) -> None:
+    """A role that nobody has is a fault; a scope may be meant for people who are still to come."""
+    scope = "things:read" if people and "write" in people else "things:raed"
+    tools = [Source("look.yaml", TOOLS["look"].replace("version: 1\n", f"version: 1\nscopes: [{scope}]\n", 1))]
+    who = Source("people.yaml", f"people: {people}\n") if people else None
+    catalogue = checked_catalogue(Catalogue.build([], tools, who))
+    assert catalogue.report.errors == []
+    assert [(str(f.mark.line + 1), f.message, f.advice) for f in lint(catalogue)] == found

@@ -138,7 +138,7 @@ def test_a_list_of_guards_holds_where_all_hold_and_is_read_as_far_as_needed() ->
 
 def test_an_error_in_a_list_names_the_guard_that_has_it() -> None:
     given = answers({"evidence": {}}, bad="evidence.gone.n == 1", both=["bad"])
-    with pytest.raises(GuardError, match="guard `bad`: there is no `evidence.gone`"):
+    with pytest.raises(GuardError, match=r"guard `bad`: there is no `evidence.gone`"):
         given("both")
     assert given.given == {}
 

@@ -12,7 +12,8 @@ import pytest
 from statemachine_agent.loop.context import Event
 from statemachine_agent.policy.ruling import Allow, Deny, RequireApproval
 from statemachine_agent.records import Checkpoint
-from support.playing import play, swap
+from statemachine_agent.runtime.trace import trace_of
+from support.playing import play, swap, to_its_end
 from support.world import ACT, BOB, EVE, FIND, LOOK, LOOK_STEP, MACHINE, World, act_step
 
 #: a rule that reads an argument which may be left out
@@ -85,6 +86,50 @@ def test_a_state_needs_the_same_scopes_as_a_model(tmp_path: Path) -> None:
     end = play(tmp_path, body, LOOK_STEP, machine=BY_ITSELF, texts=(look, ACT, FIND))
     assert ending(end) == ("FAILED", "missing_scope")
     assert end.head.output == "`eve` lacks the scope things:write, which `act` needs"
+
+
+def test_a_proposal_that_the_policy_denies_names_the_scope_in_its_end_and_in_its_trace(tmp_path: Path) -> None:
+    """`policy` alone says nothing to whoever grants scopes."""
+    look = LOOK.replace("scopes: [things:read]\n", "")
+
+    async def body(here: World) -> tuple[Checkpoint, list[str]]:
+        end = await here.run(EVE)
+        lines = trace_of(await here.store.history(end.task.id))
+        return end, [str(line["feedback"]) for line in lines if line["kind"] == "step"]
+
+    end, told = play(tmp_path, body, LOOK_STEP, act_step(), texts=(look, ACT, FIND))
+    assert ending(end) == ("DENIED", "policy")
+    assert end.head.output == "`eve` lacks the scope things:write, which `act` needs"
+    assert told == ["None", end.head.output]
+
+
+#: no way leads through the state that asks, which is there or not
+PAST = swap(
+    MACHINE,
+    ("{when: approval_required, goto: ASKING}", "{when: approval_required, goto: ACTING}"),
+    ("goto: DENIED, reason: bad_thing", "goto: ASKING"),
+)
+NOT_ASKED = swap(
+    MACHINE,
+    ("      - {when: approval_required, goto: ASKING}\n", "      - {when: approval_required, goto: ACTING}\n"),
+    ("  ASKING:\n    approval: {of: act, by: boss, expires: 1h}\n", ""),
+    ("    then: {approved: ACTING, rejected: DENIED, expired: NEEDS_INPUT}\n", ""),
+)
+
+
+@pytest.mark.parametrize(
+    ("machine", "why"),
+    [
+        (PAST, "the way here does not lead through `ASKING`"),
+        (NOT_ASKED, "no `approval` state asks for it"),
+    ],
+    ids=["past it", "not there"],
+)
+def test_a_yes_that_nobody_was_asked_for_is_told_with_its_rule(tmp_path: Path, machine: str, why: str) -> None:
+    """The author learns which rule it was, and what the machine lacks."""
+    end = play(tmp_path, to_its_end, LOOK_STEP, act_step(amount=200), machine=machine)
+    assert ending(end) == ("FAILED", "approval_required")
+    assert (end.head.output or "").endswith(f": `act` needs the yes of boss (rule 1), and {why}")
 
 
 def test_a_small_amount_needs_nobody(tmp_path: Path) -> None:
