@@ -85,8 +85,10 @@ REFUSALS: dict[str, tuple[Any, str, str]] = {
     "somebody else here": (
         lambda: establish("lead", "os", Somebody()),
         "you are `mallory` here, not `lead`",
-        'identities are established by the operating system (`identity = "os"` in the settings); '
-        'to try approvals alone, on your own computer only, write identity = "asserted"',
+        (
+            'identities are established by the operating system (`identity = "os"` in the settings); '
+            'to try approvals alone, on your own computer only, write identity = "asserted"'
+        ),
     ),
     "another's token": (
         lambda: establish("lead", "token", CLOCK, token=mint("me", KEY, CLOCK.now() + HOUR), key=KEY),
