@@ -78,8 +78,8 @@ def test_a_thousand_states_are_checked_in_two_seconds(sma: Sma, shape: str) -> N
     assert ("no faults" in out) is not shape.startswith("bad")
 
 
-def test_twenty_thousand_guards_that_nobody_uses_are_told_of_in_a_screen_or_two(sma: Sma) -> None:
-    took, out = seconds(sma, HEAD + guards(20_000, '  g{i}: "{i} == {i}"\n') + states(1, ROUTES))
-    assert "and 19,900 more\n" in out and out.count("no row uses the guard") == 100
+def test_ten_thousand_guards_that_nobody_uses_are_told_of_in_a_screen_or_two(sma: Sma) -> None:
+    took, out = seconds(sma, HEAD + guards(10_000, '  g{i}: "{i} == {i}"\n') + states(1, ROUTES))
+    assert "and 9,900 more\n" in out and out.count("no row uses the guard") == 100
     assert len(out) < 40_000
-    assert took < 12, took
+    assert took < 6, took

@@ -91,7 +91,7 @@ def test_output_that_cannot_be_written_is_said_once_and_the_work_is_done(service
     assert task["status"] == "AWAITING_APPROVAL"
 
 
-@pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", "<&- >&- 2>&-", ">&- 2>/dev/full", "2>/dev/full"])
+@pytest.mark.parametrize("closed", [">&-", "<&-", "<&- >&- 2>&-", "2>/dev/full"])
 def test_streams_that_are_closed_change_neither_work_nor_exit_code(
     services: Sandbox, tmp_path: Path, closed: str
 ) -> None:
@@ -102,7 +102,12 @@ def test_streams_that_are_closed_change_neither_work_nor_exit_code(
     assert (ran.out == "") == (">&-" in closed.replace("2>&-", ""))
     (task,) = sma.tasks()
     assert task["status"] == "AWAITING_APPROVAL"
-    assert shell(sma, ("show", "nobody"), closed).code == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-", ">&- 2>/dev/full"])
+def test_what_is_refused_is_refused_whoever_hears_of_it(tmp_path: Path, closed: str) -> None:
+    sma = Sma(tmp_path)
+    assert shell(sma, ("tools", "show", "nobody"), closed).code == 2
     assert shell(sma, ("dance",), closed).code == 2
 
 
