@@ -11,6 +11,7 @@ from statemachine_agent.analysis.absent import absent_in_machine, absent_in_tool
 from statemachine_agent.analysis.asking import unasked_in_tool
 from statemachine_agent.analysis.confirming import confirmed_too_late
 from statemachine_agent.analysis.presence import missing_evidence
+from statemachine_agent.analysis.proposals import ways_of_writes
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile, ToolFile
 from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.conjunctions import written_out
@@ -111,6 +112,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
     yield from missing_evidence(catalogue, file)
     yield from absent_in_machine(catalogue, file)
     yield from confirmed_too_late(file, guards)
+    yield from ways_of_writes(catalogue, file)
     yield from _aging(catalogue, file, guards)
     yield from _promises_nothing(catalogue, file)
     for names in _together(machine):
