@@ -155,3 +155,63 @@ def test_a_guard_of_an_inner_machine_sees_the_input_and_the_visits_of_that() -> 
     assert not Answers(machine, {**data, "visits": {"IN__X": 3, "X": 2}})("in__own")
     with pytest.raises(GuardError, match=r"^guard `in__own`: there is no "):
         Answers(machine, {**data, "input": {"y": "7"}})("in__own")
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ("evidence: {look: [id]}", ["`make` reads `ok` of `look`", "`seen` reads `ok` of `look`"]),
+        ("evidence: {find: []}", ["`made` reads `found` of `find`", "`make` reads `found` of `find`"]),
+        ("input: [id]", []),
+    ],
+)
+def test_what_a_write_is_decided_on_is_masked_by_no_machine(kept: str, told: list[str]) -> None:
+    """Its precondition and its reconciliation would judge the mask; it is told once for each tool."""
+    found = faults({"m": MACHINE.replace("limits:", f"retain: {{{kept}}}\nlimits:")})
+    assert found == [f"m.yaml: {reads}, which is masked" for reads in told]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("proposal.args.n == 3 || proposal.args.n == 'a'", None),
+        ("proposal.args.id == 3", "`==` does not work on (string, int)"),
+        ("proposal.args.id == 'x'", None),
+        ("proposal.args.o == 'x'", "`proposal.args` has no field `o`"),
+    ],
+)
+def test_what_is_proposed_has_the_arguments_of_all_writes(text: str, fault: str | None) -> None:
+    """One that is of two kinds can be anything; one of which all say the same is of that kind."""
+    more = swap(
+        TOOLS["make"],
+        ("tool: make", "tool: more"),
+        ('"make:{id}"', '"more:{id}"'),
+        ("n: {type: integer}", "n: {type: string}"),
+    )
+    machine = swap(
+        MACHINE,
+        ("many: proposal.args.n > 3", f"many: {text}"),
+        (
+            "      finish: SUCCEEDED",
+            "      more: {rows: [{unless: told, refuse: no}, {goto: B}]}\n      finish: SUCCEEDED",
+        ),
+    )
+    found = faults({"m": machine}, TOOLS | {"more": more.replace("args.n > 10", "args.n == 'b'")})
+    assert [f for f in found if "`many`" in f or "proposal" in f or "does not work" in f] == (
+        [f"m.yaml: {fault}"] if fault else []
+    )
+
+
+def test_every_field_of_what_a_reconciliation_finds_is_compared() -> None:
+    """Also those behind one that may be absent."""
+    make = swap(
+        TOOLS["make"],
+        ("returns: {made_id", "returns: {note: {type: string, optional: true}, made_id: {type: string}, sum"),
+    )
+    assert faults({"m": MACHINE}, TOOLS | {"make": make}) == ["make.yaml: what is found has no `sum`"]
+    of_another_kind = make.replace("sum: {type: string}", "made_id: {type: integer}").replace(
+        "made_id: {type: string}, ", ""
+    )
+    assert "make.yaml: `made_id` is of type string there and of type integer here" in faults(
+        {"m": MACHINE}, TOOLS | {"make": of_another_kind}
+    )
