@@ -6,10 +6,12 @@ It must not refuse anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 
 from statemachine_agent.analysis.absent import absent_in_machine, absent_in_tool
 from statemachine_agent.analysis.asking import unasked_in_tool
 from statemachine_agent.analysis.confirming import confirmed_too_late
+from statemachine_agent.analysis.functions import functions_of
 from statemachine_agent.analysis.presence import missing_evidence
 from statemachine_agent.analysis.proposals import ways_of_writes
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile, ToolFile
@@ -27,12 +29,17 @@ def lint(
     python_packages: frozenset[str] | None = None,
     programs: Collection[str] | None = None,
     servers: Collection[str] | None = None,
+    folder: Path | None = None,
 ) -> list[Fault]:
-    """The findings about all files that have no errors; with what the settings allow, about tools that reach for more."""
+    """The findings about all files that have no errors; with what the settings allow, about tools that reach for more.
+
+    `folder` is that of the settings, in which Python tools are looked for.
+    """
     broken = {f.file for f in catalogue.report.errors}
     findings: list[Fault] = []
     if python_packages is not None:
         findings += _bindings(catalogue, python_packages)
+        findings += functions_of(catalogue, python_packages, folder) if folder is not None else ()
     if programs is not None:
         findings += _programs(catalogue, programs)
     if servers is not None:

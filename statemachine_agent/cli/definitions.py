@@ -28,7 +28,13 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
     project = project_of(context)
     catalogue = checked_catalogue(_named(project, paths) if paths else catalogue_of(project))
     catalogue.report.add(
-        lint(catalogue, frozenset(project.settings.python_packages), project.programs, project.servers)
+        lint(
+            catalogue,
+            frozenset(project.settings.python_packages),
+            project.programs,
+            project.servers,
+            folder=project.folder,
+        )
     )
     report = catalogue.report
     if as_json:
