@@ -215,3 +215,45 @@ def test_every_field_of_what_a_reconciliation_finds_is_compared() -> None:
     assert "make.yaml: `made_id` is of type string there and of type integer here" in faults(
         {"m": MACHINE}, TOOLS | {"make": of_another_kind}
     )
+
+
+def test_masks_of_the_input_are_those_of_the_machine_that_masks() -> None:
+    """An inner machine's input is another one, even where a field of it has the same name."""
+    outer = swap(
+        OUTER % "input.x == 'b'", ("input: {x: {type: string}}", "input: {x: {type: string}, y: {type: string}}")
+    )
+    masked = outer.replace("guards:", "redact: [input.y]\nguards:")
+    assert faults({"inner": INNER, "outer": masked}) == []
+    filled = "outer.yaml: a `with` of `IN` reads `y` of the input, which is masked"
+    assert faults({"inner": INNER, "outer": masked.replace("{y: input.x}", "{y: input.y}")}) == [filled]
+
+
+def test_what_a_machine_masks_in_vain_is_told_at_its_own_words() -> None:
+    """At `redact`, or where there is none at `retain`; not in the file of the tool, which others use too."""
+    for words in ("retain: {evidence: {look: [id, ok]}}", "redact: [evidence.look.text]"):
+        text = swap(MACHINE, ("limits:", f"{words}\nlimits:"))
+        look = swap(TOOLS["look"], ("returns: {", "returns: {text: {type: string}, "))
+        make = swap(TOOLS["make"], ("holds: result.ok", "holds: result.ok && result.text != 'x'"))
+        catalogue = Catalogue.build(
+            [Source("m.yaml", text)],
+            [Source(f"{name}.yaml", tool) for name, tool in (TOOLS | {"look": look, "make": make}).items()],
+            Source("people.yaml", PEOPLE),
+        )
+        told = [f for f in checked_catalogue(catalogue).report.errors if f.message.startswith("`make` reads")]
+        assert [(f.file, f.line) for f in told] == [("m.yaml", words)]
+
+
+@pytest.mark.parametrize(
+    ("time", "fault"),
+    [
+        ("2026-10-28T11:17:43", "the time `2026-10-28T11:17:43` names no zone"),
+        ("2026-10-28T11:17:43Z", None),
+        ("2026-10-28T11:17:43+05:30", None),
+    ],
+)
+def test_a_time_without_a_zone_is_no_time(time: str, fault: str | None) -> None:
+    """It would be another one on another machine."""
+    found = faults(
+        {"masked": MASKED.replace("redact: [input.x, evidence.look.id]\n", "") % f"now < timestamp('{time}')"}
+    )
+    assert found == ([f"masked.yaml: {fault}"] if fault else [])
