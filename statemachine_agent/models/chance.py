@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from statemachine_agent.environment import SimulatedEnvironment
+from statemachine_agent.environment import Environment, SimulatedEnvironment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.decision import RawCall, RawReply
 from statemachine_agent.models.options import count_of, drawn, options_of
@@ -23,6 +23,7 @@ class ChanceModel:
     """`chance:SEED`: the same draw for the same step and the same options."""
 
     spec: str
+    environment: Environment
 
     def __post_init__(self) -> None:
         """UsageError where there is no seed."""
@@ -31,7 +32,7 @@ class ChanceModel:
 
     async def decide(self, prompt: Prompt) -> Reply:
         """One draw; ModelUnavailableError where nothing is possible."""
-        options = options_of(prompt)
+        options = await self.environment.in_thread(options_of, prompt)  # their number is up to whoever wrote the data
         if not options:
             raise ModelUnavailableError("there is no call whose arguments are known", retryable=False)
         seed = int(self.spec.partition(":")[2])

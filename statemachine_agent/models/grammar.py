@@ -72,11 +72,16 @@ class _Rules:
             given = ' ", " '.join(self._member(name, s) for name, s in slot.required)
             more = " ".join(f'(", " {self._member(name, s)})?' for name, s in slot.optional)
             return f"{given} {more}".strip()
-        members = [self._member(name, s) for name, s in slot.optional]
-        first = []
-        for place, member in enumerate(members):
-            first.append(" ".join([member, *(f'(", " {other})?' for other in members[place + 1 :])]))
-        return f"({' | '.join(first)})?" if first else ""
+        return self._optional([self._member(name, s) for name, s in slot.optional])
+
+    def _optional(self, members: Sequence[str]) -> str:
+        """Any of them, in their order; each begins once, with the rule of what may follow it, so that they grow in a line."""
+        first: list[str] = []
+        behind = ""
+        for member in reversed(members):
+            first.append(f"{member} {behind}".strip())
+            behind = self.add(f'(", " {member})? {behind}'.strip())
+        return f"({' | '.join(reversed(first))})?" if first else ""
 
     def _member(self, name: str, slot: Slot) -> str:
         return self.add(f"{_literal(json.dumps(name) + ': ')} {self.slot(slot)}")

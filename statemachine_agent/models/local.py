@@ -62,6 +62,8 @@ class _Said:
     why: str
     read: int
     written: int
+    #: of how many possible calls it is one
+    options: int
 
 
 @dataclass
@@ -92,27 +94,27 @@ class LocalModel:
 
     async def decide(self, prompt: Prompt) -> Reply:
         """One inference; ModelUnavailableError where nothing is possible, or it does not fit, or takes too long."""
-        options = options_of(prompt)
-        if not options:
-            raise ModelUnavailableError("there is no call whose arguments are known", retryable=False)
         stop, seconds = _Stop(), self._share(prompt)
         try:
             async with self.environment.timeout(seconds):
-                said = await self.environment.in_thread(self._said, prompt, options, stop)
+                said = await self.environment.in_thread(self._said, prompt, stop)
         except TimeoutError:
             raise ModelUnavailableError(f"{self.spec} gave no answer within {seconds:g} s") from None
         finally:
             stop.due = True  # a thread cannot be ended: it looks at this after each token
         name, _, arguments = said.text.strip().partition(" ")
         reply = RawReply((RawCall(f"call-{prompt.step}", name, _read(arguments)),), stop_reason=said.why)
-        return Reply(reply, Spent(said.read, said.written), self.spec, sum(option.count for option in options))
+        return Reply(reply, Spent(said.read, said.written), self.spec, said.options)
 
     def _share(self, prompt: Prompt) -> float:
         """At most half of what the task has left."""
         left = prompt.remaining.get("seconds")
         return min(_TIME, max(_LEAST, left / 2)) if isinstance(left, (int, float)) else _TIME
 
-    def _said(self, prompt: Prompt, options: Sequence[Option], stop: _Stop) -> _Said:
+    def _said(self, prompt: Prompt, stop: _Stop) -> _Said:
+        options = options_of(prompt)
+        if not options:
+            raise ModelUnavailableError("there is no call whose arguments are known", retryable=False)
         with _TURN:
             return _asked(*_engine(self.name), prompt, options, self.seed, stop)
 
@@ -166,4 +168,5 @@ def _asked(engine: Any, begun: int, prompt: Prompt, options: Sequence[Option], s
         stopping_criteria=StoppingCriteriaList([lambda _ids, _logits: stop.due]),
     )
     (choice,), usage = answer["choices"], answer["usage"]
-    return _Said(choice["text"], choice["finish_reason"], usage["prompt_tokens"], usage["completion_tokens"])
+    count = sum(option.count for option in options)
+    return _Said(choice["text"], choice["finish_reason"], usage["prompt_tokens"], usage["completion_tokens"], count)

@@ -18,6 +18,7 @@ import jsonschema_rs
 
 from statemachine_agent.models.port import OfferedTool, Prompt, Quoted
 
+MOST_RECORDED = 4096  # single values that are looked at: the newest
 MOST_VALUES = 64  # of one argument: the newest
 MOST_CALLS = 512  # of one read, where those that are answered are left out
 LONGEST_VALUE = 200  # characters of a recorded value, written as JSON
@@ -78,7 +79,7 @@ class Option:
 
     @property
     def count(self) -> int:
-        """How many different calls of it there are."""
+        """How many different calls of it there are, as `count_of` counts."""
         return count_of(self.arguments)
 
 
@@ -95,16 +96,20 @@ def options_of(prompt: Prompt) -> tuple[Option, ...]:
 
 
 def count_of(slot: Slot) -> int:
-    """How many different values; a text counts once for each value that it can quote, whatever its words."""
+    """How many different values, at most 2**53; a text counts once for each value that it can quote, whatever its words."""
+    return min(_LARGEST, _count(slot))
+
+
+def _count(slot: Slot) -> int:
     match slot:
         case Values(texts):
             return len(texts)
         case Words(quotes):
             return max(1, len(quotes))
         case Several(item, empty):
-            return count_of(item) + empty
+            return _count(item) + empty
         case Fields(required, optional):
-            return prod(count_of(s) for _, s in required) * prod(count_of(s) + 1 for _, s in optional)
+            return prod(_count(s) for _, s in required) * prod(_count(s) + 1 for _, s in optional)
 
 
 def longest(slot: Slot) -> int:
@@ -145,11 +150,11 @@ def _drawn(slot: Slot, below: Callable[[int], int]) -> str:
 def _recorded(quoted: Sequence[Quoted]) -> list[Any]:
     """Single values of the data, each once: the newest result first, the input last; cut results hold none."""
     found: dict[str, Any] = {}
-    for one in reversed(quoted):
-        for value in _singles(one.value) if one.whole else ():
-            text = _json(value)
-            if len(text) <= LONGEST_VALUE:
-                found.setdefault(text, value)
+    singles = (value for one in reversed(quoted) if one.whole for value in _singles(one.value))
+    for value in islice(singles, MOST_RECORDED):
+        text = _json(value)
+        if len(text) <= LONGEST_VALUE:
+            found.setdefault(text, value)
     return list(found.values())
 
 
@@ -258,8 +263,10 @@ def _unanswered(slot: Slot, tool: OfferedTool) -> Slot | None:
     if isinstance(slot, Fields) and any(isinstance(s, Words) for _, s in (*slot.required, *slot.optional)):
         said = [_json(text) for given in tool.answered for text in given.values()]
         return _with_new_words(slot, said)
-    calls = [text for text in islice(_each(slot), MOST_CALLS) if json.loads(text) not in tool.answered]
-    return Values(tuple(calls)) if calls else None
+    most = MOST_CALLS + len(tool.answered)
+    calls = (text for text in _first(slot, most) if json.loads(text) not in tool.answered)
+    texts = tuple(islice(calls, MOST_CALLS))
+    return Values(texts) if texts else None
 
 
 def _with_new_words(slot: Fields, said: Sequence[str]) -> Fields | None:
@@ -276,17 +283,21 @@ def _with_new_words(slot: Fields, said: Sequence[str]) -> Fields | None:
     return replace(slot, required=tuple(required))
 
 
-def _each(slot: Slot) -> Iterator[str]:
-    """Every value as JSON text, where no words are in it."""
+def _first(slot: Slot, most: int) -> Sequence[str]:
+    """At most `most` values as JSON text, where no words are in it.
+
+    The last field changes fastest, so those of an object need no more than so many of each field's own, and combinations are
+    never built beyond them: there can be more than any memory holds.
+    """
     match slot:
         case Values(texts):
-            yield from texts
+            return texts[:most]
         case Words(quotes):
-            yield from (f'"{quote}"' for quote in quotes)
+            return [f'"{quote}"' for quote in quotes[:most]]
         case Several(item, empty):
-            yield from ["[]"] * empty
-            yield from (f"[{text}]" for text in _each(item))
+            return [*["[]"] * empty, *(f"[{text}]" for text in _first(item, most))][:most]
         case Fields(required, optional):
-            parts = [[f"{json.dumps(name)}: {text}" for text in _each(s)] for name, s in required]
-            parts += [["", *(f"{json.dumps(name)}: {text}" for text in _each(s))] for name, s in optional]
-            yield from ("{" + ", ".join(filter(None, chosen)) + "}" for chosen in product(*parts))
+            parts = [[f"{json.dumps(name)}: {text}" for text in _first(s, most)] for name, s in required]
+            parts += [["", *(f"{json.dumps(name)}: {text}" for text in _first(s, most))] for name, s in optional]
+            chosen = islice(product(*parts), most)
+            return ["{" + ", ".join(filter(None, one)) + "}" for one in chosen]

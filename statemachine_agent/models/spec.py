@@ -44,7 +44,7 @@ def model_of(
     if kind == "chance":
         from statemachine_agent.models.chance import ChanceModel
 
-        return ChanceModel(spec)
+        return ChanceModel(spec, environment)
     settings = named.get(spec) or (NamedModel.model_validate({"use": spec}) if SPEC.fullmatch(spec) else None)
     if settings is None:
         names = ", ".join(f"`{name}`" for name in named)

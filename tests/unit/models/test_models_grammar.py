@@ -45,6 +45,14 @@ def test_what_only_may_be_there_can_be_left_out_in_every_way() -> None:
     assert not fits("set {, }") and not fits('set {"b": 1, "a": 1}') and not fits('set {"a": 1, }')
 
 
+def test_it_grows_with_the_arguments_and_not_with_their_combinations() -> None:
+    def size(count: int) -> int:
+        names = [f"a{n:03}" for n in range(count)]
+        return len(grammar(prompt(tool("set", **dict.fromkeys(names, ID), optional=tuple(names)), one=["b_1", "b_2"])))
+
+    assert size(200) < 2.2 * size(100)
+
+
 def test_words_of_its_own_hold_no_number_and_no_name() -> None:
     """Around the one value that a text quotes there are letters, spaces and stops: nothing that could be a fact."""
     fits = regex(grammar(prompt(tool("write", text=TEXT), one=["b_1", 300]))).fullmatch

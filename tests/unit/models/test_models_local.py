@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,10 @@ import pytest
 
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
-from statemachine_agent.models import local
+from statemachine_agent.models import chance, local
 from statemachine_agent.models.brief import brief_of
 from statemachine_agent.models.grammar import grammar_of
-from statemachine_agent.models.options import options_of
+from statemachine_agent.models.options import Option, options_of
 from statemachine_agent.models.port import ModelUnavailableError, Prompt, Reply
 from statemachine_agent.models.spec import model_of
 from support.offering import DAYS, ID, TEXT, WORDS, calls, prompt, tool
@@ -206,6 +207,26 @@ def test_the_real_model_says_one_of_the_calls_and_says_it_again() -> None:
     assert first == second and first.spent.input_tokens > 100 and first.spent.output_tokens > 0
     (call,) = first.raw.calls
     assert call.name in {option.name for option in options_of(asked)} and first.options == 6
+
+
+@pytest.mark.parametrize("spec", ["local:smollm2", "chance:1"])
+def test_the_list_is_made_beside_the_event_loop(library: Any, monkeypatch, spec: str) -> None:
+    """Hostile data may take a while to look through: other tasks, and the clock of this one, go on meanwhile."""
+    gone_on = threading.Event()
+    went_on: list[bool] = []
+
+    def made(asked: Prompt) -> tuple[Option, ...]:
+        went_on.append(gone_on.wait(5))
+        return options_of(asked)
+
+    async def decide() -> None:
+        asyncio.get_running_loop().call_later(0, gone_on.set)
+        await model_of(spec, Environment()).decide(ASKED)
+
+    for module in (local, chance):
+        monkeypatch.setattr(module, "options_of", made)
+    asyncio.run(decide())
+    assert went_on == [True]
 
 
 # ---------------------------------------------------------------- by chance

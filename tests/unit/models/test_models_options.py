@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 
-from statemachine_agent.models.options import MOST_VALUES, longest, options_of
+from statemachine_agent.models.options import MOST_CALLS, MOST_VALUES, longest, options_of
 from statemachine_agent.models.port import Prompt, Quoted
 from support.offering import DAYS, ID, TEXT, WORDS, calls, prompt, tool
 
@@ -70,6 +71,27 @@ def test_a_search_must_be_for_something_new() -> None:
     found = options_of(prompt(tool("find", {"query": "who has b_1 now"}, query=TEXT), input=["b_1", "b_2"]))
     assert calls(found) == {("find", '{"query": "b_2"}')}
     assert options_of(prompt(tool("find", {"query": "b_1"}, query=TEXT), input=["b_1"])) == ()
+
+
+def test_a_read_that_can_be_asked_in_millions_of_ways_is_counted_and_not_built() -> None:
+    """The first of them that were not answered yet, in memory that does not grow with the product."""
+    name = {"type": "string", "maxLength": 40}
+    inner = {"type": "object", "properties": dict.fromkeys("abc", name), "required": list("abc")}
+    asked = prompt(tool("search", {"f": dict.fromkeys("abc", "v0")}, f=inner), rows=[f"v{n}" for n in range(70)])
+    tracemalloc.start()
+    (found,) = options_of(asked)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.count == MOST_CALLS and peak < 3_000_000
+    assert ("search", '{"f": {"a": "v0", "b": "v0", "c": "v1"}}') in calls((found,))
+    assert ("search", '{"f": {"a": "v0", "b": "v0", "c": "v0"}}') not in calls((found,))
+
+
+def test_a_count_beyond_measure_is_one_that_can_be_stored() -> None:
+    """Of very many arguments the number of combinations has more digits than a record takes."""
+    many = {f"a{n}": {"type": "integer"} for n in range(800)}
+    (found,) = options_of(prompt(tool("set", **many), rows=list(range(70))))
+    assert found.count == 2**53
 
 
 # ---------------------------------------------------------------- what comes from outside
