@@ -131,7 +131,7 @@ class _Study:
                     waiting.append(nesting.parents[name])
                 continue
             for target, there in self._edges(name, present[name]):
-                for one in [nesting.parents.get(name, "")] if target == DONE else nesting.entered(target):
+                for one in [nesting.done_by(name) or ""] if target == DONE else nesting.entered(target):
                     if one in nesting.states:
                         come(one, there)
         return present

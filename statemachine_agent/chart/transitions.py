@@ -145,7 +145,7 @@ def _state(catalogue: Catalogue, name: str, state: State) -> Iterator[Transition
 
 def _led(machine: MachineDefinition, one: Transition) -> Transition:
     """`goto: done` leads to the state that stands for its holder being done."""
-    return replace(one, target=done_of(machine.nesting.parents[one.source])) if one.target == DONE else one
+    return replace(one, target=done_of(str(machine.nesting.done_by(one.source)))) if one.target == DONE else one
 
 
 def _choose(catalogue: Catalogue, name: str, state: ChooseState) -> Iterator[Transition]:

@@ -16,7 +16,7 @@ from statemachine_agent.definition.inlining import ends_of, inlined, unfilled, w
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.names import LOWER, UPPER
 from statemachine_agent.definition.states import CallState, CompoundState, Inlined, State, SubMachineState, named_in
-from statemachine_agent.text import did_you_mean
+from statemachine_agent.text import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from statemachine_agent.definition.catalogue import Catalogue, MachineFile
@@ -63,12 +63,25 @@ def put_together(catalogue: Catalogue, name: str, rings: list[frozenset[str]]) -
     if not places:
         return []
     faults = [fault for place, state in places for fault in _unfit(catalogue, file, rings, place, state)]
-    faults = faults or _too_many(catalogue, file, places) or _clashes(catalogue, file, places)
-    if not faults:
+    if not faults and _is_whole(catalogue, file, places):
+        faults = _too_many(catalogue, file, places) or _clashes(catalogue, file, places)
+    if not faults and _is_whole(catalogue, file, places):
         meant = {place: catalogue.machines[state.name].definition for place, state in places}
         states = _placed(catalogue, file.definition.states, meant)
         catalogue.machines[name] = replace(file, definition=with_inlined(file.definition, states))
     return faults
+
+
+def _is_whole(catalogue: Catalogue, file: MachineFile, places: list[tuple[str, SubMachineState]]) -> bool:
+    """True where all that is needed could be read: else that is told already, and nothing can be put anywhere."""
+    wanted = (_ends_of(catalogue, state.name) <= state.then.keys() for _, state in places)
+    filled = (not unfilled(catalogue.machines[state.name].definition, state.given) for _, state in places)
+    return not file.definition.nesting.twice and all(wanted) and all(filled)
+
+
+def _ends_of(catalogue: Catalogue, name: str) -> set[str]:
+    held = catalogue.machines[name].definition
+    return set(ends_of(held, writes=writes(catalogue, held)))
 
 
 def _placed(
@@ -122,7 +135,10 @@ def _unfit(
                 yield document.fault(
                     (*then, end), f"`{name}` never ends {end}", f"remove it; {_ends(name, ends)}", key=True
                 )
+        slips = {nearest(n, held.definition.input.keys() - state.given.keys()) for n in state.given}
         for text in unfilled(held.definition, state.given):
+            if text.split(".")[1] in slips:
+                continue  # what was meant is told of
             message = f"`{name}` refers to `{text}`, and nothing fills it"
             advice = f"fill it under `with`: `{text.split('.')[1]}: …`"
             yield document.fault((*here[:-1], "with"), message, advice, key=True)
@@ -144,19 +160,24 @@ def _clashes(catalogue: Catalogue, file: MachineFile, places: list[tuple[str, Su
     """Names that would stand for two things, or be longer than a name may be."""
     faults = []
     signals = dict(file.definition.signals)
+    taken: dict[str, object] = {**file.definition.all_states, **file.definition.guards}
     for place, state in places:
         held = catalogue.machines[state.name].definition
         here = file.definition.nesting.paths[place]
-        states = [named_in(place, n) for n in held.all_states]
+        states = [named_in(place, n) for n in (*held.all_states, *_ends_of(catalogue, state.name))]
         guards = [named_in(place.lower(), n) for n in held.guards]
         named = [(n, UPPER) for n in states] + [(n, LOWER) for n in guards]
         long = next((n for n, form in named if not form.fullmatch(n)), None)
         if long is not None:
             message = f"`{long}` would be longer than a name may be"
             faults.append(file.document.fault(here, message, f"choose a shorter name for `{place}`", key=True))
-        for guard in (n for n in guards if n in file.definition.guards):
-            message = f"a guard of `{held.machine}` is called `{guard}` here too"
-            faults.append(file.document.fault(("guards", guard), message, "choose another name", key=True))
+        twice = next((n for n in (*states, *guards) if n in taken), None)
+        if twice is not None:
+            message = f"something of `{held.machine}` would be called `{twice}` here, and there is one"
+            faults.append(
+                file.document.fault(here, message, f"choose another name for `{place}`, or for that", key=True)
+            )
+        taken |= dict.fromkeys((*states, *guards))
         for signal, payload in held.signals.items():
             if signals.setdefault(signal, payload) != payload:
                 message = f"the signal `{signal}` of `{held.machine}` holds something else than that of this machine"

@@ -12,12 +12,14 @@ from typing import Any
 from statemachine_agent.definition import references
 from statemachine_agent.definition.document import Document, Path_
 from statemachine_agent.definition.faults import Fault
+from statemachine_agent.definition.names import ROOTS
 from statemachine_agent.definition.references import Literal, Reference
 from statemachine_agent.definition.schema import Properties, Property, holds_untrusted, misfit, wants_trusted
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.text import did_you_mean, nearest
 
 _TEXT = Property(type="string")
+_DOTTED = re.compile(r"[A-Za-z_]+\.[\w.]+")
 
 
 def check_given(
@@ -56,7 +58,14 @@ def check_given(
 
 def _literal(name: str, literal: Literal, wanted: Property, roots: frozenset[str]) -> tuple[str, str] | None:
     value = literal.value
-    if isinstance(value, str) and not literal.marked and re.fullmatch(r"[A-Za-z_]+\.[\w.]+", value):
+    if value is None:
+        return "nothing stands here", "write a value, or remove the name"
+    if isinstance(value, str) and not literal.marked and _DOTTED.fullmatch(value):
+        root = value.partition(".")[0]
+        if root in ROOTS and root not in roots:
+            allowed = ", ".join(f"`{r}`" for r in sorted(roots))
+            return f"`{value}` cannot be referred to here", f"refer to {allowed}; a text is written `{{text: …}}`"
+    if isinstance(value, str) and not literal.marked and _DOTTED.fullmatch(value):
         near = nearest(value.partition(".")[0], roots)
         if near is not None:
             return f"`{value}` refers to nothing", f"did you mean `{near}`? A text is written `{{text: …}}`"

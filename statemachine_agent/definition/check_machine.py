@@ -142,6 +142,7 @@ class _Machine(RowCheck):
             case WaitState():
                 self._wait(path, state)
             case SubMachineState():
+                self._named(path, state)
                 for outcome, rows in state.then.items():
                     self.rows((*path, "then", outcome), rows, kinds=TARGETS, total=True)
             case Inlined():
@@ -331,18 +332,40 @@ class _Machine(RowCheck):
                     here, f"no state waits for `{name}`", "wait for it, or remove it", key=True, level=Level.WARNING
                 )
 
+    def _named(self, path: Path_, state: SubMachineState) -> None:
+        """What fills a machine that was not put here: as much as can be said."""
+        held = self.catalogue.machines.get(state.name)
+        if held is not None and held.definition.version == state.version:
+            self._filling(path, state.given, held.definition, complete=False)
+
+    def _filling(
+        self, path: Path_, given: Mapping[str, Any], held: MachineDefinition, *, complete: bool = True
+    ) -> list[Fault]:
+        here = (*path, "with")
+        faults = check_given(self.document, here, given, held.input, self._known, inlining.ROOTS, complete=complete)
+        for name, value in given.items():  # what is a reference elsewhere is none here, and no text either
+            parsed = references.parse(value, references.MACHINE_ROOTS)
+            if isinstance(parsed, references.Reference) and parsed.root not in inlining.ROOTS and not parsed.steps:
+                message = f"`{parsed.text}` cannot be referred to here"
+                advice = "refer to `actor`, `evidence`, `input`; a text is written `{text: …}`"
+                faults.append(self.document.fault((*here, name), message, advice))
+        self.faults += faults
+        return faults
+
     def _inlined(self, path: Path_, name: str, state: Inlined) -> None:
         """What this machine says of another that stands in it; that one's own rows were checked where it is defined."""
         if self.machine.scope(name) is not None:
             return
         held: MachineDefinition = state.of
-        faults = check_given(self.document, (*path, "with"), state.given, held.input, self._known, inlining.ROOTS)
-        self.faults += faults
-        if faults:
+        if self._filling(path, state.given, held):
             self._filled_ill.append(path)
-        if state.answer is not None and self.catalogue.knows_tool(held.machine):
-            message = f"`{held.machine}` is a tool too, and `evidence.{held.machine}` could be either"
-            self.fault((*path, "machine"), message, "choose another name for one of them")
+        for there, what in (
+            (self.catalogue.knows_tool(held.machine), "tool"),
+            (held.machine in self.machine.signals, "signal"),
+        ):
+            if state.answer is not None and there:
+                message = f"`{held.machine}` is a {what} too, and `evidence.{held.machine}` could be either"
+                self.fault((*path, "machine"), message, "choose another name for one of them")
 
     # ------------------------------------------------------------ what references may name
 

@@ -57,7 +57,7 @@ class _Nesting(RowCheck):
     # ------------------------------------------------------------ where rows lead
 
     def _targets(self, name: str, path: Path_, state: State) -> None:
-        holder = self.nesting.parents.get(name)
+        holder = self.nesting.done_by(name)
         visible = self.nesting.visible(name)
         for target in dict.fromkeys(row.goto for row in rows_of(state) if row.goto):
             if target == DONE and holder is None:
@@ -94,15 +94,15 @@ class _Nesting(RowCheck):
             self.fault(
                 (*path, "then"), "a region has no `then`", "what follows stands with the parallel state", key=True
             )
-        if not state.parallel and not self._is_done(name) and not self.document.incomplete((*path, "states")):
+        whole = not self.document.incomplete((*path, "states")) and not self.nesting.twice
+        if not state.parallel and whole and not self._is_done(name):
             message = f"nothing in `{name}` leads to `done`"
             self.fault(path, message, "let a row lead there, or write its states beside the others", key=True)
 
     def _is_done(self, name: str) -> bool:
         """Some state directly in `name` leads to `done`, or leaves it."""
-        held = self.nesting.children[name]
-        gone = {row.goto for child in held for row in rows_of(self.nesting.states[child])}
-        return DONE in gone
+        leading = (n for n, state in self.nesting.states.items() if any(row.goto == DONE for row in rows_of(state)))
+        return any(self.nesting.done_by(n) == name for n in leading)
 
     # ------------------------------------------------------------ regions
 

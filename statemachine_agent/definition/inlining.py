@@ -101,7 +101,9 @@ def with_inlined(holder: MachineDefinition, states: Mapping[str, State]) -> Mach
         if made.scope(name) is not None:
             continue  # what it holds itself has been taken up by the one around it
         inlining = _Inlining(name, state.given, state.of)
-        guards |= {inlining.lower(n): inlining.guard(g) for n, g in state.of.guards.items()}
+        came = {inlining.lower(n): inlining.guard(g) for n, g in state.of.guards.items()}
+        assert guards.keys().isdisjoint(came)  # noqa: S101  whoever calls has made sure: a guard must never become another
+        guards |= came
         signals |= state.of.signals
         at_most |= {tool: min(most, at_most.get(tool, most)) for tool, most in state.of.at_most.items()}
     return MachineDefinition.model_construct(

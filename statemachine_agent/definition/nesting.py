@@ -106,6 +106,13 @@ class Nesting:
             found += self.children[self.parents.get(one, "")]
         return tuple(found)
 
+    def done_by(self, name: str) -> str | None:
+        """The state of states that is done where a row of `name` leads to `done`; another machine's end speaks for its place."""
+        holder = self.parents.get(name)
+        if holder is not None and name in getattr(self.states[holder], "ends", {}).values():
+            holder = self.parents.get(holder)
+        return holder
+
     def entered(self, name: str) -> tuple[str, ...]:
         """The leaves that are entered with `name`."""
         state = self.states.get(name)
@@ -118,7 +125,7 @@ class Nesting:
         """The leaves that a `goto` in `source` may lead to in the end; `done` is followed, and ends are themselves."""
         if target != DONE:
             return self.entered(target)
-        holder = self.parents.get(source)
+        holder = self.done_by(source)
         while holder is not None and self.is_region(holder):
             holder = self.parents.get(holder)
         if holder is None:

@@ -102,14 +102,16 @@ def _by_guards(catalogue: Catalogue, machine: MachineFile) -> Iterator[_Reading]
 
 
 def _by_times(catalogue: Catalogue, machine: MachineFile) -> Iterator[_Reading]:
-    environment = None
-    for name, state in machine.definition.all_states.items():
-        if isinstance(state, WaitState) and state.wait.until and machine.definition.scope(name) is None:
-            environment = environment or types.environment(contexts.machine_roots(catalogue, machine.definition))
-            path: Path_ = (*machine.definition.nesting.paths[name], "wait", "until")
+    definition = machine.definition
+    for name, state in definition.all_states.items():
+        if isinstance(state, WaitState) and state.wait.until:
+            scope = definition.scope(name)
+            environment = types.environment(contexts.machine_roots(catalogue, definition, None, scope))
+            path: Path_ = (*definition.nesting.paths[name], "wait", "until")
             checked, _ = check_text(machine.document, path, state.wait.until, environment, boolean=False)
             for of, read in _read(checked) if checked is not None else ():
-                yield of, read, path, f"`{name}`"
+                if scope is None or of != ("", ""):  # an inner machine's input is filled by a reference
+                    yield of, read, path, f"`{name}`"
 
 
 def _by_references(machine: MachineFile) -> Iterator[_Reading]:

@@ -411,3 +411,102 @@ def test_untrusted_text_does_not_come_to_be_trusted_on_its_way_through() -> None
     assert [f.message for f in found.report.errors] == [
         "`evidence.look.note` is untrusted, and `text` takes only what is trusted"
     ]
+
+
+DONE_BY = """
+machine: tiny
+version: 1
+summary: Machines whose ends are what their holder is done by, one at a time and side by side.
+input:
+  thing: {type: string}
+limits: {steps: 9}
+success: []
+initial: OUT
+states:
+  OUT:
+    initial: IN
+    states:
+      IN:
+        machine: inspect@3
+        with: {item: input.thing}
+        then: {SUCCEEDED: done, NEEDS_INPUT: NEEDS_INPUT, DENIED: done, FAILED: FAILED}
+    then: {done: BOTH}
+  BOTH:
+    parallel: true
+    states:
+      LEFT:
+        initial: WAITING
+        states:
+          WAITING: {wait: {for: 1s}, then: {elapsed: FOUND}}
+          FOUND:
+            machine: finder@1
+            with: {item: input.thing}
+            then: {SUCCEEDED: done, FAILED: done}
+      RIGHT:
+        initial: RESTING
+        states:
+          RESTING: {wait: {for: 2s}, then: {elapsed: done}}
+    then: {done: SUCCEEDED}
+"""
+FINDER = """
+machine: finder
+version: 1
+summary: Look without a model.
+input: {item: {type: string}}
+limits: {steps: 1}
+success: []
+initial: CALLING
+states:
+  CALLING: {call: find, with: {key: input.item}, then: {ok: SUCCEEDED, failed: FAILED}}
+"""
+
+
+def test_what_holds_it_may_be_done_by_its_end(tmp_path: Path) -> None:
+    """Also a region, while the one beside it goes on."""
+
+    async def body(here: World) -> Any:
+        waits = await here.run()
+        here.environment.advance(1.5)
+        half = await here.runtime.resume(waits.task.id)
+        here.environment.advance(1)
+        return waits, half, await here.runtime.resume(waits.task.id)
+
+    waits, half, end = tell(tmp_path, body, LOOK, answer("keep"), machine=DONE_BY, held=(INSPECT, FINDER))
+    assert set(waits.head.configuration) == {"WAITING", "RESTING"}
+    assert set(half.head.configuration) == {"LEFT_done", "RESTING"}
+    assert end.head.status == "SUCCEEDED"
+
+
+def test_no_guard_takes_the_place_of_another() -> None:
+    """`A` with a guard `b__good` and `A__B` with a guard `good` would both be `a__b__good`."""
+    inner = (
+        INSPECT.replace("machine: inspect", "machine: other")
+        .replace("  good:", "  b__good:")
+        .replace("[looked, good]", "[looked, b__good]")
+    )
+    holder = (
+        HOLDER.replace("  CHECK:", "  A__B:")
+        .replace("initial: CHECK", "initial: A__B")
+        .replace("goto: CHECK", "goto: A")
+    )
+    holder += """
+  A:
+    machine: other@3
+    with: {item: input.thing}
+    then: {SUCCEEDED: PROPOSING, NEEDS_INPUT: NEEDS_INPUT, DENIED: DENIED, FAILED: FAILED}
+"""
+    report = checked_catalogue(catalogue(holder, held=(INSPECT, inner))).report
+    assert [f.message for f in report.errors] == [
+        "something of `other` would be called `a__b__good` here, and there is one"
+    ]
+
+
+def test_a_masked_field_is_not_read_by_what_stands_in_it() -> None:
+    """By its guards and by its waits."""
+    resting = "\n  RESTING: {wait: {until: timestamp(evidence.look.note)}, then: {elapsed: DENIED}}"
+    inner = INSPECT.replace("initial: FIRST\nstates:", f"initial: FIRST\nstates:{resting}")
+    inner = inner.replace("goto: DENIED, reason: no_good", "goto: RESTING")
+    assert checked_catalogue(catalogue(HOLDER, held=(inner,))).report.errors == []
+    masked = HOLDER.replace("initial: CHECK", "redact: [evidence.look.note]\ninitial: CHECK")
+    report = checked_catalogue(catalogue(masked, held=(inner,))).report
+    assert [f.message for f in report.errors] == ["`CHECK__RESTING` reads `note` of `look`, which is masked"]
