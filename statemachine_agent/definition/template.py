@@ -7,9 +7,9 @@ the text around it. It must not know who sends what.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from urllib.parse import quote, urlsplit
 
 from statemachine_agent.canonical import digest
@@ -118,15 +118,24 @@ class UrlTemplate:
         return tuple(_VARIABLE.findall(self.base))
 
     @property
+    def parts(self) -> Iterator[tuple[str, str | None]]:
+        """The base piece by piece: the text before a variable, and its name; None behind the last text."""
+        pieces = _VARIABLE.split(self.base)
+        return zip_longest(pieces[::2], pieces[1::2])
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The arguments that have a place in it."""
         return self.segments + tuple(n for _, v in self.query for n in _HOLE.findall(v))
 
     def fill(self, arguments: Mapping[str, object], variable: Callable[[str], str]) -> str:
-        """The address; `variable` gives the value of a listed name."""
+        """The address; `variable` gives the value of a listed name. TemplateError, quoting no value, where it gives none."""
         base = _VARIABLE.sub(lambda m: variable(m.group(1)), self.base).rstrip("/")
         if not _is_base(base):
-            raise TemplateError("the address does not begin with scheme and host", hint="check the variable's value")
+            raise TemplateError(
+                "the address does not begin with scheme and host, or its port is no number",
+                hint="check the variable's value",
+            )
         path = _HOLE.sub(lambda m: _segment(m.group(1), arguments), self.path)
         pairs = []
         for key, value in self.query:
@@ -164,6 +173,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _is_base(text: str) -> bool:
     try:
         parts = urlsplit(text)
+        _ = parts.port  # asked for, it is looked at
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment

@@ -22,6 +22,7 @@ from statemachine_agent.tools import results
 from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
 from statemachine_agent.tools.request import Reach, ToolRequest
 from statemachine_agent.tools.troubles import LineError, TokenError
+from statemachine_agent.tools.withheld import Withheld
 
 if TYPE_CHECKING:
     import httpx
@@ -37,7 +38,6 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _RESERVED = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 #: troubles of which the address is not the reason, so that it need not be named
 _ELSEWHERE = frozenset({"invalid_argument", "not_configured", "too_large"})
-_SECRET = 8  # characters; a shorter value says too little to look for it in an answer
 _UNAUTHORISED = 401
 
 
@@ -47,8 +47,8 @@ class _Call:
 
     manifest: ToolManifest
     request: httpx.Request
-    #: values that must not be shown, and what stands for each of them
-    secrets: dict[str, str]
+    #: values that must not be shown
+    secrets: Withheld
     #: True from the moment at which the request may have reached the service
     sent: bool = False
     #: the source of a token that is waited for
@@ -88,7 +88,7 @@ class HttpBinding:
 
     async def _exchange(self, manifest: ToolManifest, http: Http, request: ToolRequest, timeout: float) -> object:
         network, tokens = self._opened()
-        secrets: dict[str, str] = {}
+        secrets = Withheld()
         call = _Call(manifest, self._prepare(network, http, request, secrets), secrets)
         network.pool(
             call.request.url, kept=manifest.is_read
@@ -99,11 +99,11 @@ class HttpBinding:
         except TimeoutError:
             raise _too_late(call, timeout) from None
         except LineError as problem:
-            text = _without(problem.message.encode(), secrets).decode()
+            text = secrets.quoted(problem.message)
             if call.sent or problem.reason == "bad_result":
                 raise LostError(text, reason=problem.reason) from None
             raise NotSentError(text, reason=problem.reason) from None
-        return _judge(manifest, answer, _without(answer.body, secrets))
+        return _judge(manifest, answer, secrets)
 
     async def _answer(self, network: Network, tokens: Tokens, call: _Call, source: str | None) -> Answer:
         """What the service says; with a token, what it says to another one where it did not take the first.
@@ -130,7 +130,7 @@ class HttpBinding:
         call.waits_for = source
         token = await tokens.token(source, rejected)
         call.waits_for = None
-        call.secrets[token] = f"the token of {source}"
+        call.secrets.add(token, f"the token of {source}")
         call.request.headers["Authorization"] = f"Bearer {token}"
         return token
 
@@ -150,8 +150,8 @@ class HttpBinding:
             self._outside = network, Tokens(self._reach, self._environment, network)
         return self._outside
 
-    def _prepare(self, network: Network, http: Http, request: ToolRequest, secrets: dict[str, str]) -> httpx.Request:
-        """The request, ready to go; `secrets` gets the values of the variables that stand in its headers."""
+    def _prepare(self, network: Network, http: Http, request: ToolRequest, secrets: Withheld) -> httpx.Request:
+        """The request, ready to go; `secrets` gets the values of the variables that stand in its headers and address."""
         import httpx  # noqa: PLC0415  imported with the network
 
         template = http.template
@@ -159,11 +159,12 @@ class HttpBinding:
 
         def secret(name: str) -> str:
             value = self._reach.variable(name)
-            secrets[value] = f"${{{name}}}"
+            secrets.add(value, f"${{{name}}}")
             return value
 
         try:
             url = template.fill(request.args, self._reach.variable)
+            secrets.add_address(template, self._reach.variable)
             content = None
             if http.method in ("GET", "DELETE"):
                 url += _query(rest, "&" if "?" in url else "?")
@@ -176,7 +177,7 @@ class HttpBinding:
             raise NotSentError(str(problem), reason="invalid_argument") from None
         except (httpx.InvalidURL, CanonicalError, ValueError, TypeError) as problem:
             raise NotSentError(
-                f"the request cannot be made: {one_line(str(problem))}", reason="invalid_argument"
+                f"the request cannot be made: {secrets.quoted(one_line(str(problem)))}", reason="invalid_argument"
             ) from None
         network.check(made.url)
         return made
@@ -220,15 +221,6 @@ def _query(rest: Mapping[str, Any], mark: str) -> str:
     return mark + str(httpx.QueryParams(pairs)) if pairs else ""
 
 
-def _without(body: bytes, secrets: Mapping[str, str]) -> bytes:
-    """The body, secrets named instead of shown, should the service echo them."""
-    for value, name in secrets.items():
-        if len(value) >= _SECRET:
-            for written in (value, value.replace("/", "\\/")):  # as some write it in JSON
-                body = body.replace(written.encode(), name.encode())
-    return body
-
-
 def _too_late(call: _Call, timeout: float) -> NotSentError | LostError:
     if call.sent:
         return LostError(f"no answer within {timeout:g} s", reason="timeout")
@@ -237,28 +229,32 @@ def _too_late(call: _Call, timeout: float) -> NotSentError | LostError:
     return NotSentError(f"no answer within {timeout:g} s", reason="timeout")
 
 
-def _judge(manifest: ToolManifest, answer: Answer, body: bytes) -> object:
-    """What an answer means: a result, a declared no, or nothing usable."""
-    status, whole = answer.status, answer.whole
+def _judge(manifest: ToolManifest, answer: Answer, secrets: Withheld) -> object:
+    """What an answer means: a result, a declared no, or nothing usable; `secrets` are named in it instead of shown."""
+    status, whole, body = answer.status, answer.whole, answer.body
     if status in manifest.errors:
-        raise RefusedByServiceError(f"HTTP {status}: {_excerpt(manifest, body)}", reason=manifest.errors[status])
+        raise RefusedByServiceError(
+            f"HTTP {status}: {_excerpt(manifest, body, secrets)}", reason=manifest.errors[status]
+        )
     if not 200 <= status < 300:  # noqa: PLR2004  the success family
         error_class = "unavailable" if status >= 500 else "rate_limited" if status == 429 else f"http_{status}"  # noqa: PLR2004
-        raise LostError(f"HTTP {status}: {_excerpt(manifest, body)}", reason=error_class)
+        raise LostError(f"HTTP {status}: {_excerpt(manifest, body, secrets)}", reason=error_class)
     if not whole or (manifest.is_read and len(body) > 4 * manifest.max_bytes):
         announced = answer.headers.get("content-length", "")
         size = int(announced) if announced.isdecimal() and len(announced) < 16 else None  # noqa: PLR2004
-        problem = results.too_large(manifest, body, size=size, whole=whole)
+        problem = results.too_large(manifest, body, size=size, whole=whole, secrets=secrets)
         raise LostError(problem.message, reason=problem.reason)
     if status == 204:  # noqa: PLR2004  no content, and none was promised
         return {}
     try:
-        return results.parse(body)
+        return secrets.without_in(results.parse(body))
+    except (ValueError, RecursionError):
+        raise LostError("the answer cannot be shown without what is withheld", reason="bad_result") from None
     except results.BadResultError as problem:
-        raise LostError(f"{problem.message}: {_excerpt(manifest, body)}", reason=problem.reason) from None
+        raise LostError(f"{problem.message}: {_excerpt(manifest, body, secrets)}", reason=problem.reason) from None
 
 
-def _excerpt(manifest: ToolManifest, body: bytes) -> str:
+def _excerpt(manifest: ToolManifest, body: bytes, secrets: Withheld) -> str:
     if manifest.redact:
         return "its text is not shown, since some of the tool's results are masked"
-    return one_line(body[:400].decode(errors="replace"), 160) or "no text"
+    return one_line(secrets.head(body, 400), 160) or "no text"

@@ -23,6 +23,7 @@ from statemachine_agent.tools.network import Answer, Network
 from statemachine_agent.tools.outcome import NotSentError
 from statemachine_agent.tools.request import Reach
 from statemachine_agent.tools.troubles import LineError, TokenError
+from statemachine_agent.tools.withheld import Withheld
 
 _ROOM = 64 * 1024  # bytes of an answer
 _LONGEST = 16 * 1024  # characters of a token
@@ -107,9 +108,11 @@ class Tokens:
         except TimeoutError:
             raise NotSentError(f"no answer within {seconds:g} s", reason="token_unavailable") from None
         except LineError as problem:
+            secrets = Withheld()
+            secrets.add(self._filled(source.client_secret, "client_secret"), source.client_secret)
             down = problem.reason == "unavailable"
             reason = "token_unavailable" if down else "token_refused"
-            raise NotSentError(problem.message, reason=reason) from None
+            raise NotSentError(secrets.quoted(problem.message), reason=reason) from None
 
     def _request(self, source: TokenSource) -> httpx.Request:
         """The request; the credentials are read now."""

@@ -16,6 +16,7 @@ from statemachine_agent.definition.schema import holds_untrusted, project
 from statemachine_agent.errors import CanonicalError, SmaError
 from statemachine_agent.tools.arguments import as_json, faults_of
 from statemachine_agent.tools.outcome import Ok
+from statemachine_agent.tools.withheld import Withheld
 
 
 class BadResultError(SmaError):
@@ -67,13 +68,16 @@ def accept(manifest: ToolManifest, raw: object) -> Ok:
     return Ok(found, len(text))
 
 
-def too_large(manifest: ToolManifest, body: bytes, *, size: int | None = None, whole: bool = True) -> BadResultError:
+def too_large(
+    manifest: ToolManifest, body: bytes, *, size: int | None = None, whole: bool = True, secrets: Withheld | None = None
+) -> BadResultError:
     """A read whose answer is over its limit: what is told is head, tail and size; of one with masked fields only the size.
 
     Of an answer that was not read to its end there is no tail, and its size is what it announced (`size`), if anything.
     """
     limit = manifest.max_bytes
-    head, tail = body[:200].decode(errors="replace"), body[-200:].decode(errors="replace") if whole else ""
+    secrets = secrets or Withheld()
+    head, tail = secrets.head(body, 200), secrets.tail(body, 200) if whole else ""
     bytes_ = str(len(body)) if whole else str(size) if size else f"more than {len(body)}"
     text = "" if manifest.redact else f": {head} … {tail}".rstrip()
     return BadResultError(f"the answer has {bytes_} bytes, more than {limit}{text}", reason="too_large")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from unit.tools.making import Clock, answer, answering, attempts_of, on_loop, outcome_of, reach, read_tool, write_tool
@@ -66,6 +69,80 @@ async def test_a_secret_that_a_service_echoes_is_kept_nowhere(status: int) -> No
         assert service.requests[0].headers["authorization"] == f"Bearer {SECRET}"
     assert SECRET not in repr(attempts)
     assert "you sent Bearer ${BEARER}" in repr(attempts)
+
+
+KEY = "sk/live+5f2c9a7e"  # an invented one, of signs that are written differently
+
+
+def written(text: str) -> dict[str, str]:
+    """A text in the forms in which services write it."""
+    escaped = "".join(f"\\u{ord(c):04x}" for c in text)
+    return {
+        "as it is": text, "in capitals": text.upper(), "in an address": quote(text, safe=""),
+        "in an address throughout": "".join(f"%{ord(c):02X}" for c in text), "in a form": quote_plus(text),
+        "escaped": escaped, "in HTML": "".join(f"&#{ord(c)};" for c in text), "hexadecimal": text.encode().hex(),
+        "in base64": base64.b64encode(text.encode()).decode(),
+        "in base64 behind one sign": base64.b64encode(f"x{text}".encode()).decode(),
+        "in base64 of addresses": base64.urlsafe_b64encode(f"xx{text}".encode()).decode(),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", written(KEY))
+@pytest.mark.parametrize("status", [200, 400])
+@on_loop
+async def test_a_secret_is_found_in_every_form_that_is_looked_for(status: int, form: str) -> None:
+    """In evidence, its keys included, and in what a failure quotes."""
+    text = f"it was: {written(KEY)[form]}"
+    body = answer(status, {"value": 1, "note": text, "more": {text: [text]}})
+    returns = {"value": {"type": "integer"}, "note": {"type": "string"}, "more": {"type": "object"}}
+    async with answering(body) as service:
+        tool = read_tool(service.url, returns=returns, http={"headers": {"Authorization": "Bearer ${BEARER}"}})
+        found = await outcome_of(tool, {}, reach({"BEARER": KEY}))
+    assert isinstance(found, Ok if status == 200 else Failed)
+    shown = json.dumps(found.payload) if isinstance(found, Ok) else found.detail
+    assert "${BEARER}" in shown
+    for one in written(KEY).values():
+        assert one[4:-4] not in shown
+
+
+@on_loop
+async def test_a_secret_that_is_escaped_in_json_is_found_where_it_is_read() -> None:
+    raw = "".join(f"\\u{ord(c):04x}" for c in KEY)
+    body = f'{{"value": 1, "note": "{raw}", "n": {{"{raw}": 2}}}}'.encode()
+    returns = {"value": {"type": "integer"}, "note": {"type": "string"}, "n": {"type": "object"}}
+    async with answering(answer(200, body)) as service:
+        tool = read_tool(service.url, returns=returns, http={"headers": {"Authorization": "${BEARER}"}})
+        found = await outcome_of(tool, {}, reach({"BEARER": KEY}))
+    assert isinstance(found, Ok) and found.payload == {"value": 1, "note": "${BEARER}", "n": {"${BEARER}": 2}}
+
+
+@pytest.mark.parametrize("status", [200, 404])
+@on_loop
+async def test_the_path_of_a_variable_address_is_not_shown_and_its_host_is(status: int) -> None:
+    """Who knows the path of a hook may use it. Where it leads, people see."""
+    path = "/hooks/T024-5f2c9a7e"
+    for said in (f"Cannot GET {path}/it", "T024-5f2c9a7e is unknown"):
+        async with answering(answer(status, {"value": 1, "note": f"{said}; see http://127.0.0.1/help"})) as service:
+            tool = read_tool("${HOOK}/it", returns={"value": {"type": "integer"}, "note": {"type": "string"}})
+            found = await outcome_of(tool, {}, reach({"HOOK": f"{service.url}{path}"}))
+        assert "5f2c9a7e" not in repr(found) and "${HOOK}" in repr(found)
+        assert "see http://127.0.0.1/help" in repr(found)
+
+
+@on_loop
+async def test_a_port_that_is_no_number_is_not_shown() -> None:
+    found = await outcome_of(read_tool("${URL}/x"), {}, reach({"URL": "http://127.0.0.1:SECRETPORT"}))
+    assert isinstance(found, Failed) and "SECRETPORT" not in found.detail and "port" in found.detail
+
+
+@on_loop
+async def test_what_is_left_of_a_secret_where_a_text_was_cut_is_not_shown() -> None:
+    """A message of a library quotes the broken answer, and cuts it within the key."""
+    key = "k3y" * 40
+    async with answering(f"{'x' * 60} {key} broken\r\n\r\n".encode()) as service:
+        tool = read_tool(service.url, http={"headers": {"Authorization": "${BEARER}"}})
+        found = await outcome_of(tool, {}, reach({"BEARER": key}))
+    assert isinstance(found, Failed) and "k3yk3y" not in found.detail and "${BEARER}…" in found.detail
 
 
 @on_loop
