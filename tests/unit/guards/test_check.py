@@ -9,7 +9,8 @@ from statemachine_agent.chart.compile import checked_catalogue, compile_machine
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.source import Source
 from statemachine_agent.errors import GuardError
-from statemachine_agent.guards.evaluate import Answers
+from statemachine_agent.guards.check import checked_guards, untrusted_fields
+from statemachine_agent.guards.evaluate import Answers, value
 from support.playing import swap
 
 INNER = """\
@@ -257,3 +258,67 @@ def test_a_time_without_a_zone_is_no_time(time: str, fault: str | None) -> None:
         {"masked": MASKED.replace("redact: [input.x, evidence.look.id]\n", "") % f"now < timestamp('{time}')"}
     )
     assert found == ([f"masked.yaml: {fault}"] if fault else [])
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("{id: evidence.look.id}", "`id` of `look`"),
+        ("{n: 3, id: evidence.look.id}", "`id` of `look`"),
+        ("{id: input.x}", "`x` of the input"),
+        ("{n: 3, id: input.z}", None),
+    ],
+)
+def test_what_is_masked_fills_no_argument(given: str, read: str | None) -> None:
+    """The tool would be called with the mask."""
+    text = swap(
+        MASKED % "evidence.look.ok",
+        (
+            "finish: SUCCEEDED",
+            f"more: {{with: {given}, rows: [{{unless: g, refuse: no}}, {{stay: true}}]}}, finish: SUCCEEDED",
+        ),
+    )
+    more = swap(TOOLS["look"], ("tool: look", "tool: more"), ("args: {", "args: {n: {type: integer, optional: true}, "))
+    found = faults({"masked": text}, TOOLS | {"more": more})
+    assert found == ([f"masked.yaml: a `with` of `A` reads {read}, which is masked"] if read else [])
+
+
+def test_every_literal_and_every_rule_is_told() -> None:
+    """Not the last one only."""
+    text = MASKED.replace("redact: [input.x, evidence.look.id]\n", "") % "timestamp('soon') < timestamp('later')"
+    assert faults({"masked": text}) == ["masked.yaml: `later` is no time", "masked.yaml: `soon` is no time"]
+    make = swap(
+        TOOLS["make"], ("[{when: args.n > 10, ", "[{when: args.p > 1, by: boss, because: x}, {when: args.q > 10, ")
+    )
+    assert faults({"m": MACHINE}, TOOLS | {"make": make}) == [f"make.yaml: `args` has no field `{n}`" for n in "pq"]
+
+
+def test_free_text_from_outside_that_a_guard_reads_is_known() -> None:
+    """The field itself, or a list of such texts; what is only asked for (`has`) is not read."""
+    look = swap(
+        TOOLS["look"],
+        (
+            "returns: {",
+            "returns: {note: {type: string, untrusted: true}, notes: {type: array, items: {type: string, untrusted: true}}, ",
+        ),
+    )
+    text = "evidence.look.note == 'a' && 'b' in evidence.look.notes && has(evidence.look.id) && evidence.look.ok"
+    catalogue = Catalogue.build(
+        [Source("masked.yaml", MASKED.replace("redact: [input.x, evidence.look.id]\n", "") % text)],
+        [Source(f"{name}.yaml", tool) for name, tool in (TOOLS | {"look": look}).items()],
+        Source("people.yaml", PEOPLE),
+    )
+    found, *_ = checked_guards(catalogue, catalogue.machines["masked"])
+    assert found[2] is not None
+    assert untrusted_fields(found[2]) == ["evidence.look.note", "evidence.look.notes"]
+
+
+def test_a_guard_that_is_not_there_and_a_value_that_is_not_there_are_errors_with_their_names() -> None:
+    """Whoever reads the error looks for that name."""
+    catalogue = Catalogue.build(
+        [Source("m.yaml", MACHINE)], [Source(f"{n}.yaml", t) for n, t in TOOLS.items()], Source("people.yaml", PEOPLE)
+    )
+    with pytest.raises(GuardError, match=r"^guard `gone`: there is no such guard$"):
+        Answers(catalogue.machine("m").definition, {})("gone")
+    with pytest.raises(GuardError, match=r"^guard `until`: .*`input.x`"):
+        value("until", "input.x", {"input": {}})
