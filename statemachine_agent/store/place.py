@@ -35,15 +35,19 @@ class Place:
 
     def check(self) -> None:
         """StoreError where a commit would be lost, or not be seen by all; asked within a transaction: the log is open."""
-        found = _stat(self._path)
-        if _file(found) != self._file:
-            raise _gone(self._path)
-        _refuse_links(self._path, found)
+        _refuse_links(self._path, self.found())
         log = _file(_stat(self._log))
         if self._its_log is None:
             self._its_log = log
         elif log != self._its_log:
             raise _gone(self._log)
+
+    def found(self) -> os.stat_result | None:
+        """The file under its name; StoreError where that names another one, or none: what is read would be of yesterday."""
+        found = _stat(self._path)
+        if _file(found) != self._file:
+            raise _gone(self._path)
+        return found
 
 
 def refuse_second_names(path: Path) -> None:

@@ -157,7 +157,8 @@ class SqliteStore:
         return self._read(lambda connection: reading.prompt(connection, prompt_hash))
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Whatever is read together is read in one snapshot."""
+        """Whatever is read together is read in one snapshot, of the file that others write to."""
+        self._place.found()
         with self._lock:
             try:
                 self._reader.execute("BEGIN")

@@ -121,6 +121,17 @@ def test_ctrl_c_ends_the_watching_and_not_the_task(sma: Sma, provider: Provider)
         assert worker.poll() is None
 
 
+def test_a_store_that_was_deleted_ends_the_watching(sma: Sma, provider: Provider) -> None:
+    """What the worker does from then on, nobody will ever read there."""
+    with held(sma, provider, "--stream") as (task, _, _):
+        watcher = sma.start("watch", task)
+        read_until(watcher, "first.\n")
+        (store,) = sma.folder.rglob("*.db")
+        store.unlink()
+        stopped = ended(watcher)
+        assert stopped.code == 22 and f"{store.name} was deleted or replaced while it was in use" in stopped.err
+
+
 def test_a_watcher_whose_reader_went_away_ends(sma: Sma, provider: Provider) -> None:
     """Although nothing new comes that it could fail to write."""
     with held(sma, provider, "--stream") as (task, _, _):
