@@ -25,6 +25,8 @@ from statemachine_agent.models.decision import RawCall, RawReply
 from statemachine_agent.models.port import Hear, ModelUnavailableError, Piece, Prompt, Reply, Spent
 
 _PACE = 0.02  # seconds between two pieces, where there is a clock: about as fast as a provider
+_LONGEST = 2.0  # seconds that a decision is drawn out at the most,
+_SHARE = 0.05  # and of what the task has left: that somebody looks on changes nothing that happens
 _PIECE = re.compile(r"\s*\S{1,12}\s*")  # a word, or a part of a long one
 
 
@@ -130,10 +132,14 @@ class ScriptedModel:
         reply = self._reply(prompt)
         pieces = list(_pieces(reply.raw))
         is_due = self._failures.get(prompt.step, 0) < self._failures_of(prompt)
+        left, owed = prompt.remaining.get("seconds"), 0.0
+        most = min(_LONGEST, _SHARE * left) if isinstance(left, (int, float)) else _LONGEST
         for piece in pieces[: len(pieces) // 2] if is_due else pieces:
             hear(piece)
-            if self.environment is not None:
-                await self.environment.sleep(_PACE)
+            owed += min(_PACE, most / len(pieces))
+            if self.environment is not None and owed >= _PACE:
+                await self.environment.sleep(owed)
+                owed = 0.0
         self._fail_if_due(prompt)
         return reply
 

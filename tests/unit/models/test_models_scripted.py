@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 
 from statemachine_agent.definition.faults import FaultyDefinitionError
-from statemachine_agent.environment import Environment
+from statemachine_agent.environment import Environment, SimulatedEnvironment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.decision import InvalidDecision, RawCall, decision_of
-from statemachine_agent.models.port import MOST, ModelUnavailableError, Prompt, Reply, Spent
+from statemachine_agent.models.port import MOST, ModelUnavailableError, Piece, Prompt, Reply, Spent
 from statemachine_agent.models.scripted import ScriptedModel
 from statemachine_agent.models.spec import model_of
 
@@ -162,3 +163,17 @@ def test_an_honest_number_is_kept_exactly() -> None:
     spent = Spent(1210, 50, Decimal("0.0042"))
     assert (spent.input_tokens, spent.output_tokens, str(spent.cost_usd)) == (1210, 50, "0.0042")
     assert Spent(1, 1, 0.1).cost_usd == Decimal("0.1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(None, 2.0), (600, 2.0), (4, 0.2)])
+def test_a_long_decision_that_somebody_hears_does_not_take_its_time_from_the_task(
+    seconds: int | None, most: float
+) -> None:
+    """All of it is heard, in seconds that do not grow with it and are a small part of what is left."""
+    clock = SimulatedEnvironment()
+    model = replace(ScriptedModel.of({"call": "write", "with": {"text": "a b " * 9_000}}), environment=clock)
+    asked = replace(prompt(1), remaining={} if seconds is None else {"seconds": seconds})
+    heard: list[Piece] = []
+    assert clock.run(model.decide_aloud(asked, heard.append)) == reply(model, 1)
+    assert len("".join(piece.text for piece in heard)) > 36_000
+    assert most / 2 < clock.monotonic() <= most + 0.01
