@@ -15,6 +15,7 @@ from statemachine_agent.definition.faults import Fault
 from statemachine_agent.definition.settings import Project
 from statemachine_agent.definition.source import read, read_text
 from statemachine_agent.errors import UsageError
+from statemachine_agent.text import one_line
 
 
 @click.command(short_help="Judge machines and manifests.")
@@ -108,11 +109,14 @@ def diagram(context: click.Context, machine: str, output: str | None, task: str 
     from statemachine_agent.diagrams import diagram as draw
 
     project = project_of(context)
-    compiled = compile_machine(checked_catalogue(catalogue_of(project)), machine)
     trail = None
-    if task is not None:
+    if task is None:
+        compiled = compile_machine(checked_catalogue(catalogue_of(project)), machine)
+    else:  # as it was when the task began, whatever became of the files
         with open_store(project, db) as store:
             compiled, trail = run_async(trail_of(store, task))
+        if machine != compiled.name:
+            raise UsageError(f"task {one_line(task, 60)} is of `{compiled.name}`", hint=f"draw `{compiled.name}`")
     if output is None:
         say(draw(compiled, "mmd", trail).decode())
         return 0

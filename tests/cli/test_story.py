@@ -213,6 +213,15 @@ def test_check_and_diagram(sma: Sma, tmp_path: Path) -> None:
         assert sma("diagram", "refund", "-o", name, "--task", task).code == 0
         assert (tmp_path / name).stat().st_size > 500
     assert sma("diagram", "refund").out.count("stateDiagram-v2") == 1
+    assert "is of `refund`" in sma("diagram", "other", "--task", task).err
+    # its texts are pinned: it is drawn as it was, whatever became of the files since
+    empty = tmp_path / "empty.toml"
+    empty.write_text('machines = ["none"]\ntools = ["none"]\n')
+    (tmp_path / "none").mkdir()
+    store = str(next(tmp_path.rglob("*.db")))
+    assert sma("--settings", str(empty), "diagram", "refund").code == 2
+    drawn = sma("--settings", str(empty), "diagram", "refund", "--task", task, "--db", store, "-o", "later.mmd")
+    assert drawn.code == 0 and (tmp_path / "later.mmd").read_bytes() == (tmp_path / "refund.mmd").read_bytes()
 
 
 def test_the_database_of_a_run_is_made_where_it_is_named(sma: Sma, tmp_path: Path) -> None:
