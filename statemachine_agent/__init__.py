@@ -7,10 +7,10 @@ costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # what `typing` calls so; while that is imported, Ctrl-C would show a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from statemachine_agent.definition.catalogue import Catalogue
     from statemachine_agent.environment import Environment, SimulatedEnvironment
     from statemachine_agent.errors import RefusedError, SmaError
@@ -82,6 +82,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
+    from importlib import import_module  # noqa: PLC0415  as above
+
     if name not in _PLACES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

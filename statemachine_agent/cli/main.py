@@ -94,12 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     At once: a thread that still waits for a person's input, or for a tool that hangs, holds locks that an interpreter being
     taken down would abort on.
     """
-    output = streams.guard()
-    code = run(arguments)
-    sys.stdout.flush()
-    if output.problem is not None:
-        code = _lost(output.problem)
-    sys.stderr.flush()
+    try:
+        output = streams.guard()
+        code = run(arguments)
+        sys.stdout.flush()
+        if output.problem is not None:
+            code = _lost(output.problem)
+        sys.stderr.flush()
+    except KeyboardInterrupt:  # before or after the command, or once more while it was told
+        code = _StoppedError.exit_code
     os._exit(code)
 
 
@@ -162,6 +165,8 @@ def _as_told(problem: BaseException) -> SmaError:
                 problem.format_message(), hint=f"see `{at.command_path} --help`" if at is not None else None
             )
         case click.Abort() | KeyboardInterrupt():
+            return _StoppedError("stopped")
+        case RuntimeError(__cause__=KeyboardInterrupt()):  # as Python tells it where a class was just being made
             return _StoppedError("stopped")
         case OSError(strerror=str() as why):  # whatever a command did not foresee of files, memory, processes
             name = problem.filename

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -9,11 +10,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from statemachine_agent import SqliteStore
+from statemachine_agent.cli.main import cli, main, run
 from statemachine_agent.sandbox import Sandbox
 from support.cli import Here, Result, Sma, free_ports, until
 from support.refund import ROOT
@@ -226,6 +230,35 @@ def test_ctrl_c_at_any_moment(services: Sandbox, tmp_path: Path) -> None:
     assert asking.wait(20) == 130  # its input stays open meanwhile: it is stopped, not left
     _, err = asking.communicate()
     assert "Traceback" not in err
+
+
+def test_hardly_anything_is_imported_before_ctrl_c_is_quiet() -> None:
+    """Python's own start shows a traceback, and so would everything that is imported before the entry point says otherwise."""
+    code = (
+        "import sys; known = set(sys.modules); import statemachine_agent.cli, _signal; "
+        "print(sorted(set(sys.modules) - known)); print(_signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    names, quiet = done.stdout.splitlines()
+    assert names == "['__future__', 'statemachine_agent', 'statemachine_agent.cli']" and quiet == "True"
+
+
+def test_ctrl_c_while_a_command_is_imported_or_told_is_quiet() -> None:
+    """Python tells it as another error where a class was being made; and it may come while an error is printed."""
+    stopped = RuntimeError("Error calling __set_name__")
+    stopped.__cause__ = KeyboardInterrupt()
+    with mock.patch.object(cli, "main", side_effect=stopped), redirect_stderr(io.StringIO()) as err:
+        assert run(["tasks"]) == 130
+    assert err.getvalue() == "sma: stopped\n"
+    with (
+        mock.patch("statemachine_agent.cli.main.run", side_effect=KeyboardInterrupt),
+        mock.patch("statemachine_agent.cli.main.streams"),
+        mock.patch("os._exit") as ended,
+    ):
+        main([])
+    ended.assert_called_once_with(130)
 
 
 def test_a_locale_that_is_not_utf8(services: Sandbox, tmp_path: Path) -> None:
