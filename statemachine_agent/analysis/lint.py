@@ -14,6 +14,7 @@ from statemachine_agent.analysis.confirming import confirmed_too_late
 from statemachine_agent.analysis.functions import functions_of
 from statemachine_agent.analysis.presence import missing_evidence
 from statemachine_agent.analysis.proposals import ways_of_writes
+from statemachine_agent.analysis.twice import succeeds_by_another
 from statemachine_agent.definition.catalogue import Catalogue, MachineFile, ToolFile
 from statemachine_agent.definition.check_graph import rows_of
 from statemachine_agent.definition.conjunctions import written_out
@@ -109,6 +110,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
     document, machine = file.document, file.definition
     own = [found for found in checked_guards(catalogue, file) if found[0] not in machine.guard_scopes]
     guards = {name: checked for name, _, checked, _ in own if checked is not None}
+    came = {name: checked for name, _, checked, _ in checked_guards(catalogue, file) if checked is not None}
     for name, checked in guards.items():
         fields = untrusted_fields(checked)
         if fields:
@@ -120,6 +122,7 @@ def _machine(catalogue: Catalogue, file: MachineFile) -> Iterator[Fault]:
     yield from absent_in_machine(catalogue, file)
     yield from confirmed_too_late(file, guards)
     yield from ways_of_writes(catalogue, file)
+    yield from succeeds_by_another(catalogue, file, came)
     yield from _aging(catalogue, file, guards)
     yield from _promises_nothing(catalogue, file)
     for names in _together(machine):
