@@ -127,6 +127,8 @@ def test_what_is_masked_is_read_by_no_guard_in_whatever_way(text: str, read: str
         ("{when: c, goto: A}", "nothing is called `call`"),
         ("{when: c, stay: true}", "nothing is called `call`"),
         ("{when: c, refuse: no}", None),
+        ("{when: t, refuse: no}", None),
+        ("{when: t, goto: A}", "nothing is called `call`"),
         ("{when: p, refuse: no}", "nothing is called `proposal`"),
     ],
 )
@@ -134,7 +136,10 @@ def test_a_row_of_a_read_sees_what_is_there_when_it_is_judged(row: str, fault: s
     """The call while it is proposed, what was proposed before when its result is recorded; a row for both sees neither."""
     text = swap(
         MACHINE,
-        ("  seen: evidence", "  p: proposal.args.id == input.id\n  c: call.args.id == input.id\n  seen: evidence"),
+        (
+            "  seen: evidence",
+            "  p: proposal.args.id == input.id\n  c: call.args.id == input.id\n  t: call.tool == 'look'\n  seen: evidence",
+        ),
         ("rows: [{when: seen, goto: A}", f"rows: [{row}, {{when: seen, goto: A}}"),
     )
     assert [f.removeprefix("m.yaml: ") for f in faults({"m": text})] == ([fault] if fault else [])
@@ -145,7 +150,7 @@ def test_a_guard_of_an_inner_machine_sees_the_input_and_the_visits_of_that() -> 
     catalogue = Catalogue.build(
         [
             Source("outer.yaml", OUTER % "visits.B > 1"),
-            Source("inner.yaml", swap(INNER, ("id == input.y", "id == input.y && visits.X == 2"))),
+            Source("inner.yaml", swap(INNER, ("id == input.y", "id == input.y && visits.X == 2 && visits.W == 0"))),
         ],
         [Source(f"{name}.yaml", text) for name, text in TOOLS.items()],
         Source("people.yaml", PEOPLE),
@@ -178,6 +183,8 @@ def test_what_a_write_is_decided_on_is_masked_by_no_machine(kept: str, told: lis
         ("proposal.args.n == 3 || proposal.args.n == 'a'", None),
         ("proposal.args.id == 3", "`==` does not work on (string, int)"),
         ("proposal.args.id == 'x'", None),
+        ("proposal.tool == 'more'", None),
+        ("proposal.tool == 7", "`==` does not work on (string, int)"),
         ("proposal.args.o == 'x'", "`proposal.args` has no field `o`"),
     ],
 )
@@ -241,7 +248,7 @@ def test_what_a_machine_masks_in_vain_is_told_at_its_own_words() -> None:
             Source("people.yaml", PEOPLE),
         )
         told = [f for f in checked_catalogue(catalogue).report.errors if f.message.startswith("`make` reads")]
-        assert [(f.file, f.line) for f in told] == [("m.yaml", words)]
+        assert [(f.file, f.line, f.advice) for f in told] == [("m.yaml", words, "do not mask it")]
 
 
 @pytest.mark.parametrize(
