@@ -5,7 +5,7 @@ It must not know stores, people's decisions or models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,12 +20,17 @@ from statemachine_agent.definition.document import Source
 from statemachine_agent.definition.faults import FaultyDefinitionError
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
-from statemachine_agent.definition.redaction import Masks
-from statemachine_agent.definition.schema import Properties, has_numbers
+from statemachine_agent.definition.names import CONTROLS
+from statemachine_agent.definition.redaction import MASK, Masks, described, masked
+from statemachine_agent.definition.schema import Properties, Property, has_numbers
 from statemachine_agent.definition.states import ApprovalState, ChooseState, State
 from statemachine_agent.guards.check import check_expressions
 from statemachine_agent.guards.evaluate import call_guards
 from statemachine_agent.guards.redacted import read_masks
+
+_TEXT = Property(type="string")
+#: what a request for approval holds
+_REQUEST: Properties = {"tool": _TEXT, "args": Property(type="object"), "reason": _TEXT}
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,50 @@ class CompiledMachine:
         """The active states in which the model chooses."""
         return [s for s in leaves if isinstance(self.definition.all_states.get(s), ChooseState)]
 
-    def recorded(self, tool: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The arguments of a tool as they may be written; None where they may be as they are."""
-        manifest = self.tools.get(tool)
+    def recorded(self, tool: str, args: Mapping[str, Any], state: str = "") -> Mapping[str, Any] | None:
+        """The arguments of a tool, or of a control choice in `state`, as they may be written; None: as they are."""
+        if tool == "finish":
+            return self._recorded_answer(args, state)
+        if tool == "request_approval":
+            return self._recorded_request(args)
+        manifest = self.tools.get(tool) if isinstance(tool, str) else None
         return manifest.recorded(args) if manifest is not None and manifest.masked_args else None
 
-    def masks_arguments(self, tool: str) -> bool:
+    def _recorded_answer(self, args: Mapping[str, Any], state: str) -> Mapping[str, Any] | None:
+        """The answer of a machine within this one, which becomes evidence of this one."""
+        scope = self.definition.scope(state) if state in self.definition.all_states else None
+        held = self.definition.inlined[scope].of if scope is not None else None
+        paths = self.masks.evidence.get(held.machine, ()) if held is not None else ()
+        if held is None or not paths:
+            return None
+        if not held.output:
+            return masked(paths, described({"answer": _TEXT}, args))
+        answer = Property(type="object", properties=held.output)
+        return masked([f"answer.{path}" for path in paths], described({"answer": answer}, args))
+
+    def _recorded_request(self, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A request for approval, which holds the arguments of another tool."""
+        if not any(manifest.masked_args for manifest in self.tools.values()):
+            return None
+        found, tool = described(_REQUEST, args), args.get("tool")
+        manifest = self.tools.get(tool) if isinstance(tool, str) else None
+        if "args" in found and isinstance(args["args"], Mapping):
+            found["args"] = MASK if manifest is None else manifest.recorded(args["args"])
+        return found
+
+    def recording(self, state: str) -> Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]:
+        """What masks the arguments of what is proposed in `state`."""
+        return lambda tool, args: self.recorded(tool, args, state)
+
+    def masks_arguments(self, tool: str, state: str = "") -> bool:
         """True where some argument of `tool` is not written."""
-        return self.recorded(tool, {}) is not None
+        return self.recorded(tool, {}, state) is not None
+
+    def may_be_heard(self, tool: str, state: str) -> bool:
+        """True where arguments may be shown while they are formed; of a name that is not whole yet nobody knows."""
+        if tool not in self.tools and tool not in CONTROLS:
+            return not any(self.masks_arguments(name, state) for name in (*self.tools, *CONTROLS))
+        return not self.masks_arguments(tool, state)
 
     def finishing(self, leaves: Leaves) -> str | None:
         """The active state that offers `finish`; none within a region does."""

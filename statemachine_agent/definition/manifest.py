@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictI
 
 from statemachine_agent.definition.bindings import CommandLine, Mcp, Words
 from statemachine_agent.definition.node import Cel, Count, Duration, Lower, Node, Pause, Text, complaint, in_schema
-from statemachine_agent.definition.redaction import FieldPath, masked
+from statemachine_agent.definition.redaction import FieldPath, described, masked
 from statemachine_agent.definition.schema import Name, Properties
 from statemachine_agent.definition.sentences import shown
 from statemachine_agent.definition.states import Given, Roles
@@ -309,8 +309,8 @@ class ToolManifest(Node):
         return tuple(path.removeprefix("args.") for path in self.redact if path.startswith("args."))
 
     def recorded(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Arguments as they may be written and shown."""
-        return masked(self.masked_args, args) if self.masked_args else args
+        """Arguments as they may be written and shown; of a tool that masks some, nothing is kept that it does not describe."""
+        return masked(self.masked_args, described(self.args, args)) if self.masked_args else args
 
     @property
     def reconciler(self) -> Reconcile | None:

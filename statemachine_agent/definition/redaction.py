@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 from pydantic import Field as PydanticField
 
 from statemachine_agent.definition.node import Lower, Node, Text, complaint, in_schema
-from statemachine_agent.definition.schema import Properties, Property
+from statemachine_agent.definition.schema import Properties, Property, kind_of
 from statemachine_agent.definition.sentences import shown
 
 MASK = "[redacted]"
@@ -117,8 +117,16 @@ def not_kept(properties: Properties, kept: Iterable[str]) -> tuple[str, ...]:
     return tuple(of(properties, ""))
 
 
+def hides(masks: Iterable[str], path: str) -> bool:
+    """True where `path`, or what it lies in, is masked."""
+    return any(path == mask or path.startswith((f"{mask}.", f"{mask}[]")) for mask in masks)
+
+
 def masked(paths: Iterable[str], value: Mapping[str, Any]) -> dict[str, Any]:
-    """`value` with the texts that the paths name masked, and other values dropped; what is not there stays away."""
+    """`value` with the texts that the paths name masked, and other values dropped; what is not there stays away.
+
+    Where a value is of another shape than a path says, nobody knows where in it the text is: it is masked whole.
+    """
     found = dict(value)
     for path in paths:
         found = _masked(path.split("."), found)
@@ -128,7 +136,9 @@ def masked(paths: Iterable[str], value: Mapping[str, Any]) -> dict[str, Any]:
 def _masked(steps: list[str], value: Any) -> Any:
     step, *rest = steps
     name, lists = step.partition("[")[0], step.count("[]")
-    if not isinstance(value, Mapping) or name not in value:
+    if not isinstance(value, Mapping):
+        return MASK
+    if name not in value:
         return value
     found = _each(lists, rest, value[name])
     return {**{n: v for n, v in value.items() if n != name}, **({} if found is _DROPPED else {name: found})}
@@ -141,8 +151,69 @@ _DROPPED = object()
 def _each(lists: int, rest: list[str], value: Any) -> Any:
     if lists:
         if not isinstance(value, list):
-            return value
+            return MASK
         return [one for one in (_each(lists - 1, rest, held) for held in value) if one is not _DROPPED]
     if rest:
         return _masked(rest, value)
     return MASK if isinstance(value, str) else _DROPPED
+
+
+def described(properties: Properties, value: Mapping[str, Any]) -> dict[str, Any]:
+    """`value` with all masked that `properties` do not describe: names that there are not, and what is of another shape."""
+    return {
+        name if name in properties else MASK: _described(properties[name], one) if name in properties else MASK
+        for name, one in value.items()
+    }
+
+
+def _described(declared: Property, value: Any) -> Any:
+    match value:
+        case Mapping():
+            if declared.kind != "object":
+                return MASK
+            return value if declared.properties is None else described(declared.properties, value)
+        case list() | tuple():
+            if declared.kind != "array":
+                return MASK
+            return value if declared.items is None else [_described(declared.items, one) for one in value]
+        case _:
+            kinds = {kind_of(value), declared.kind}
+            return value if len(kinds) == 1 or kinds == {"integer", "number"} else MASK
+
+
+def unkept(properties: Properties, value: Mapping[str, Any], masks: Iterable[str]) -> tuple[str, ...]:
+    """The paths of what `properties` describe and `value` lacks, or holds a mask of; what `masks` hide is not looked for."""
+    masks = tuple(masks)
+
+    def of(declared: Property, path: str, held: Any) -> Iterator[str]:
+        if hides(masks, path):
+            return
+        if held == MASK or (declared.properties and not isinstance(held, Mapping)):
+            yield path
+        elif declared.properties:
+            yield from within(declared.properties, f"{path}.", held)
+        elif declared.items is not None and isinstance(held, list):
+            for one in held:
+                yield from of(declared.items, f"{path}[]", one)
+        elif holds_mask(held):
+            yield path
+
+    def within(inner: Properties, before: str, held: Mapping[str, Any]) -> Iterator[str]:
+        for name, declared in inner.items():
+            if name in held:
+                yield from of(declared, f"{before}{name}", held[name])
+            elif not declared.optional and not hides(masks, f"{before}{name}"):
+                yield f"{before}{name}"
+
+    return tuple(dict.fromkeys(within(properties, "", value)))
+
+
+def holds_mask(value: Any) -> bool:
+    """True where the value is the mask, or something in it is."""
+    match value:
+        case Mapping():
+            return any(map(holds_mask, value.values()))
+        case list() | tuple():
+            return any(map(holds_mask, value))
+        case _:
+            return bool(value == MASK)

@@ -109,6 +109,12 @@ def roots(text: str) -> set[str]:
 
 def _told(problem: str, text: str, data: Data) -> str:
     """What went wrong in which text; where a field is absent, which one, and the advice that nearly everybody needs once."""
+    absent = re.fullmatch(r"there is no `(.*)`", problem, re.DOTALL)
+    if absent and not re.search(rf"(?<!\w){re.escape(absent[1])}(?!\w)", text):
+        problem = "there is no such key"  # it comes from data, and not all data may be shown
+    beyond = re.fullmatch(r"Index error: index=(-?\d+) (size=\d+)", problem)
+    if beyond and not re.search(rf"\b{re.escape(beyond[1])}\b", text):
+        problem = f"Index error: {beyond[2]}"
     missing = re.fullmatch(r"there is no `(\w+)`", problem)
     path = _missing(missing[1], text, data) if missing else None
     if path is None:

@@ -80,7 +80,10 @@ async def _heard(
         return await _asked(context, model, model_input, model.decide)
     prompt = model_input.prompt
     machine, task_id = context.machine, model_input.observation.checkpoint.task.id
-    hearing = Hearing(context.emit, task_id, prompt.state, prompt.step, attempt, machine.masks_arguments)
+    hearing = Hearing(
+        context.emit, task_id, prompt.state, prompt.step, attempt,
+        lambda tool: machine.may_be_heard(tool, prompt.state),
+    )  # fmt: skip
     reply: Reply | ModelUnavailableError | None = None
     try:
         reply = await _asked(context, model, model_input, lambda asked: model.decide_aloud(asked, hearing))
@@ -168,7 +171,7 @@ def _tell(model_input: ModelInput, reply: Reply, latency: int) -> None:
             {
                 "state": observation.state,
                 "step": model_input.prompt.step,
-                "reply": reply.raw.as_json(observation.context.machine.recorded),
+                "reply": reply.raw.as_json(observation.context.machine.recording(observation.state)),
                 "tokens": reply.spent.input_tokens + reply.spent.output_tokens,
                 "latency_ms": latency,
                 "options": reply.options,

@@ -16,7 +16,7 @@ from statemachine_agent.definition.manifest import Reconcile, ToolManifest
 from statemachine_agent.definition.schema import with_floats
 from statemachine_agent.errors import GuardError, LeaseLostError, RefusedError
 from statemachine_agent.guards.evaluate import truth, value
-from statemachine_agent.loop import calling
+from statemachine_agent.loop import calling, receipts
 from statemachine_agent.loop.budget import calls_left
 from statemachine_agent.loop.call import Call, Finding
 from statemachine_agent.loop.context import LEASE, Event
@@ -26,6 +26,7 @@ from statemachine_agent.loop.rows import looked_up_rows
 from statemachine_agent.policy.action import Action
 from statemachine_agent.records import ApprovalStatus, Checkpoint, Effect, EffectStatus
 from statemachine_agent.store.port import KeyTakenError
+from statemachine_agent.text import one_line
 from statemachine_agent.times import time_text
 from statemachine_agent.tools.arguments import checked_arguments
 from statemachine_agent.tools.outcome import Failed, Ok
@@ -105,10 +106,9 @@ async def _known(observation: Observation, action: Action) -> tuple[Mapping[str,
     if found is None:
         return None, None, ""
     task_id, effect = found
-    if task_id != task.id:
-        other = (await store.load(task_id)).task
-        if other.actor["tenant"] != task.actor["tenant"]:  # not even that it exists is this tenant's business
-            return None, Finding("blocked", "key_reused", f"the key `{action.key}` is taken"), task_id
+    other = task if task_id == task.id else (await store.load(task_id)).task
+    if other.actor["tenant"] != task.actor["tenant"]:  # not even that it exists is this tenant's business
+        return None, Finding("blocked", "key_reused", f"the key `{action.key}` is taken"), task_id
     if digest(effect.args) != digest(action.args) or effect.tool != action.tool:
         text = f"the key `{action.key}` was used with other arguments by task {task_id}"
         return None, Finding("blocked", "key_reused", text), task_id
@@ -117,7 +117,13 @@ async def _known(observation: Observation, action: Action) -> tuple[Mapping[str,
         return None, Finding("blocked", "effect_open", text), task_id
     if effect.receipt is None:
         return None, Finding("blocked", "effect_done", f"`{action.key}` was executed by task {task_id}"), task_id
-    return effect.receipt, None, task_id
+    if task_id == task.id:
+        return effect.receipt, None, task_id
+    receipt, lost = await receipts.taken(observation.context, action.tool, effect.receipt, other)
+    if lost:
+        text = f"`{action.key}` was executed by task {task_id}, whose receipt does not hold {', '.join(lost)}"
+        return None, Finding("blocked", "effect_done", one_line(text, 300)), task_id
+    return receipt, None, task_id
 
 
 async def _precondition(
@@ -157,7 +163,7 @@ async def _look_up(
         return Finding("blocked", "precondition_unreadable", str(problem))
     args, faults = checked_arguments(lookup, filled)
     if faults:
-        text = f"`{lookup.tool}`: " + "; ".join(map(str, faults))
+        text = f"`{lookup.tool}`: " + "; ".join(f.path if lookup.masked_args else str(f) for f in faults)
         return Finding("blocked", "precondition_unreadable", text)
     return LookedUp(lookup, args, await calling.call(observation, lookup, args))
 

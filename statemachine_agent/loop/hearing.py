@@ -26,11 +26,11 @@ class Hearing:
         state: str,
         step: int,
         attempt: int,
-        masked: Callable[[str], bool] = lambda _tool: False,
+        may_be_heard: Callable[[str], bool] = lambda _tool: True,
     ) -> None:
-        """`attempt` counts from 1, as in the row that the attempt becomes; `masked`: a tool's arguments are not shown whole."""
+        """`attempt` counts from 1, as in the row that the attempt becomes; `may_be_heard` says of which tools arguments are."""
         self._emit = emit
-        self._masked = masked
+        self._may_be_heard = may_be_heard
         self._names: dict[int, str] = {}
         self._task_id = task_id
         self._about = {"state": state, "step": step, "attempt": attempt}
@@ -46,7 +46,7 @@ class Hearing:
         text = str.__str__(piece.text)[: self._left]
         if piece.kind == "call":
             self._names[piece.call] = (self._names.get(piece.call, "") + text)[:200]
-        elif piece.kind == "arguments" and self._masked(self._names.get(piece.call, "")):
+        elif piece.kind == "arguments" and not self._may_be_heard(self._names.get(piece.call, "")):
             return
         self._left -= max(1, len(text))
         more = {"kind": piece.kind, "call": piece.call, "text": text if self._left > 0 else text + " …"}

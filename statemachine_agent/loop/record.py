@@ -99,7 +99,7 @@ def _decision_row(proposal: Proposal, finding: Finding | None, denied: str | Non
         schema_version=SCHEMA_VERSION,
         prompt_hash=proposal.prompt_hash,
         prompt=proposal.prompt,
-        response=reply.raw.as_json(observation.context.machine.recorded),
+        response=reply.raw.as_json(observation.context.machine.recording(observation.state)),
         input_tokens=reply.spent.input_tokens,
         output_tokens=reply.spent.output_tokens,
         cost_usd=reply.spent.cost_usd,

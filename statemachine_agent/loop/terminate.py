@@ -88,11 +88,17 @@ def _told(draft: Draft, outcome: Outcome) -> str | None:
 
 
 def _action(outcome: Outcome) -> str | None:
-    """The calls that were proposed; two orders of one set of calls are one."""
+    """The calls that were proposed, as they are written down; two orders of one set of calls are one.
+
+    A fingerprint is stored: of an argument that is not, it would let somebody try out what it was.
+    """
+    proposal = outcome.authorised.checked.proposal
     decision = outcome.authorised.checked.decision
     if not isinstance(decision, ToolCalls):
         return None
-    return progress.fingerprint(sorted(progress.fingerprint({"tool": c.tool, "args": c.args}) for c in decision.calls))
+    recorded = proposal.observation.context.machine.recorded
+    calls = [{"tool": c.tool, "args": recorded(c.tool, c.args) or c.args} for c in decision.calls]
+    return progress.fingerprint(sorted(map(progress.fingerprint, calls)))
 
 
 def _result(outcome: Outcome) -> str:
@@ -108,7 +114,8 @@ def _result(outcome: Outcome) -> str:
 def _together(results: Sequence[tuple[Call, object]]) -> str:
     if len(results) == 1:
         return progress.fingerprint(results[0][1])
-    return progress.fingerprint(sorted(progress.fingerprint([c.tool, c.args, result]) for c, result in results))
+    parts = [[c.tool, c.manifest.recorded(c.args) if c.manifest else {}, result] for c, result in results]
+    return progress.fingerprint(sorted(map(progress.fingerprint, parts)))
 
 
 def _brought(attempts: Attempts) -> object:

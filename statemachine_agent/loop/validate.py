@@ -13,6 +13,7 @@ from typing import Any
 from statemachine_agent.chart.chart import Macrostep, Standing
 from statemachine_agent.definition import references
 from statemachine_agent.definition.manifest import ToolManifest
+from statemachine_agent.definition.redaction import MASK, holds_mask
 from statemachine_agent.definition.states import ChooseState
 from statemachine_agent.definition.template import TemplateError
 from statemachine_agent.errors import GuardError
@@ -34,7 +35,7 @@ from statemachine_agent.models.decision import (
 )
 from statemachine_agent.policy.action import Action, action_of
 from statemachine_agent.text import one_line
-from statemachine_agent.tools.arguments import checked_arguments, faults_of
+from statemachine_agent.tools.arguments import ArgumentFault, checked_arguments, faults_of
 
 
 def validate(proposal: Proposal) -> CheckedCall:
@@ -109,11 +110,19 @@ def _call(observation: Observation, proposed: ToolCall | InvalidCall) -> Call:
         return call.but("refused", "unresolved", str(problem))
     args, faults = checked_arguments(manifest, {**call.args, **values})
     if faults:
-        text = "; ".join(
-            f.path if manifest.masked_args else str(f) for f in faults
-        )  # a fault may quote what it is about
+        text = _faults(manifest, faults)
         return call.but("invalid", "invalid_arguments", f"arguments of `{call.tool}`: {text}")
     return _admitted(observation, replace(call, args=args), manifest)
+
+
+def _faults(manifest: ToolManifest, faults: Sequence[ArgumentFault]) -> str:
+    """What is wrong with arguments; a fault may quote what it is about, and of a tool that masks some only places are told."""
+    if not manifest.masked_args:
+        return "; ".join(map(str, faults))
+    return "; ".join(fault.path or f"not just {', '.join(manifest.args)}" for fault in faults)
+
+
+_MASKED = f"an argument is `{MASK}`, which stands for a text that is not written down"
 
 
 def _admitted(observation: Observation, call: Call, manifest: ToolManifest) -> Call:
@@ -124,6 +133,8 @@ def _admitted(observation: Observation, call: Call, manifest: ToolManifest) -> C
         return call.but("refused", "refused", move.refusal)
     if manifest.is_read:
         return call
+    if holds_mask(call.args):
+        return call.but("invalid", "masked_argument", _MASKED)
     try:
         return replace(call, action=action_of(observation.context.machine, manifest, call.args))
     except TemplateError as problem:
@@ -147,7 +158,9 @@ def _raised(observation: Observation, decision: RequestApproval) -> Call:
 def _finish(observation: Observation, answer: str | Mapping[str, Any]) -> Call:
     """The final answer: a text, or what the machine says that it gives."""
     output = observation.context.machine.output(observation.checkpoint.head.configuration)
-    faults = [str(fault) for fault in faults_of(output, answer)] if output else []
+    masks = observation.context.machine.masks_arguments("finish", observation.state)
+    found = faults_of(output, answer) if output else []
+    faults = [(fault.path or "it has not just these fields") if masks else str(fault) for fault in found]
     if not output and not isinstance(answer, str):
         faults = ["it is a text here"]
     text = "; ".join(faults)
@@ -188,10 +201,12 @@ def _about_to_run(proposal: Proposal, call: Call) -> Call:
     args, faults = checked_arguments(manifest, planned.args)
     call = replace(call, args=args)
     if faults:
-        text = "; ".join(f.path if manifest.masked_args else str(f) for f in faults)
+        text = _faults(manifest, faults)
         return _blocked(call, "invalid_arguments", text)
     if manifest.is_read:
         return call
+    if holds_mask(args):
+        return _blocked(call, "masked_argument", _MASKED)
     try:
         action = action_of(proposal.observation.context.machine, manifest, args)
     except TemplateError as problem:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -43,7 +44,7 @@ class PythonBinding:
         except TimeoutError:
             raise LostError(f"no answer within {timeout:g} s", reason="timeout") from None
         if problem is not None:
-            raise _as_outcome(problem) from None
+            raise _as_outcome(manifest, problem) from None
         return found
 
     async def _run(
@@ -130,7 +131,20 @@ async def _awaited(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
         return None, problem
 
 
-def _as_outcome(problem: BaseException) -> BaseException:
+def _as_outcome(manifest: ToolManifest, problem: BaseException) -> BaseException:
     if isinstance(problem, NotSentError | RefusedByServiceError | LostError):
-        return problem
-    return LostError(said_by(problem), reason="timeout" if isinstance(problem, TimeoutError) else "exception")
+        return problem if not manifest.redact else _withheld(problem)
+    text = UNTOLD.format(type(problem).__name__) if manifest.redact else said_by(problem)
+    return LostError(text, reason="timeout" if isinstance(problem, TimeoutError) else "exception")
+
+
+#: what is told of an exception of a tool that masks something; its name is the author's, its text may quote anything
+UNTOLD = "{}; its text is not shown, since the tool has fields that are masked"
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+def _withheld(problem: NotSentError | RefusedByServiceError | LostError) -> BaseException:
+    """The same outcome without its text; its reason is a code, and what is none is not kept either."""
+    kind = next(k for k in (NotSentError, RefusedByServiceError, LostError) if isinstance(problem, k))
+    is_code = isinstance(problem.reason, str) and _CODE.fullmatch(problem.reason)
+    return kind(UNTOLD.format(type(problem).__name__), reason=problem.reason if is_code else kind.reason)

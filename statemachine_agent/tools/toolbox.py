@@ -32,7 +32,7 @@ from statemachine_agent.tools.outcome import (
     RefusedByServiceError,
     Unknown,
 )
-from statemachine_agent.tools.python import PythonBinding, is_running
+from statemachine_agent.tools.python import UNTOLD, PythonBinding, is_running
 from statemachine_agent.tools.request import Reach, ToolRequest
 
 _MAX_BACKOFF = 30.0
@@ -166,7 +166,8 @@ class Toolbox:
         except (NotSentError, RefusedByServiceError, LostError, results.BadResultError):
             raise
         except Exception as problem:  # noqa: BLE001
-            raise LostError(said_by(problem), reason="exception") from None
+            text = UNTOLD.format(type(problem).__name__) if manifest.redact else said_by(problem)
+            raise LostError(text, reason="exception") from None
 
     @staticmethod
     def _read_failed(manifest: ToolManifest, problem: NotSentError | LostError | results.BadResultError) -> Failed:

@@ -53,6 +53,7 @@ NAMED = {
     "effect_open": (RARE, "test_effect_open"),
     "effect_done": (RARE, "test_effect_done"),
     "unresolved": (RARE, "test_unresolved"),
+    "masked_argument": ("endings/test_masks_hold.py", "test_masked_argument"),
     "invalid_arguments": (RARE, "test_invalid_arguments"),
     "invalid_argument": (REQUESTS, "test_a_path_segment_that_would_move_is_refused"),
     "not_configured": ("unit/tools/test_tools_python.py", "test_what_cannot_be_had_is_known_before_anything_was_done"),

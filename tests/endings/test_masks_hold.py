@@ -233,7 +233,7 @@ def test_a_receipt_of_another_task_is_masked_as_the_own_machine_does(tmp_path: P
 @pytest.mark.parametrize(
     ("masks", "lost"),
     [
-        ("redact: [evidence.act.card, evidence.find.items[].card]", "card"),
+        ("redact: [evidence.act.card, 'evidence.find.items[].card']", "card"),
         ("retain: {evidence: {act: [id], find: ['items[].id']}}", "card"),
         ("retain: {evidence: {act: [card]}}", "id"),
     ],

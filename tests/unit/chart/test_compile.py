@@ -85,6 +85,13 @@ def test_what_is_not_written_of_a_call_and_of_a_result() -> None:
         False,
         False,
     ]
+    assert compiled.recorded("request_approval", {"tool": "look", "args": {"id": "4711"}, "reason": "r"}) == {
+        "tool": "look",
+        "args": {"id": "[redacted]"},
+        "reason": "r",
+    }
+    heard = [compiled.may_be_heard(tool, "A") for tool in ("look", "find", "loo", "", "finish", "request_approval")]
+    assert heard == [False, True, False, False, True, False]
     assert compiled.tools["look"].redact == ("args.id", "note", "result.id")
     assert compiled.tools["make"].redact == ()
     assert dict(compiled.masks.evidence) == {"look": ("id",)}

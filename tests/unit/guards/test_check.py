@@ -329,3 +329,90 @@ def test_a_guard_that_is_not_there_and_a_value_that_is_not_there_are_errors_with
         Answers(catalogue.machine("m").definition, {})("gone")
     with pytest.raises(GuardError, match=r"^guard `until`: .*`input.x`"):
         value("until", "input.x", {"input": {}})
+
+
+HIDING = swap(
+    TOOLS["find"],
+    ("args: {", "redact: ['found[].made_id']\nargs: {"),
+    ("made_id: {type: string}", "made_id: {type: string}, more: {type: object, properties: {pin: {type: string}}}"),
+)
+PASSES = "make.yaml: it passes on `found[].made_id` of `find`, which is masked"
+
+
+@pytest.mark.parametrize(
+    ("find", "make", "told"),
+    [
+        (HIDING, TOOLS["make"], [PASSES]),
+        (HIDING, swap(TOOLS["make"], ("args: {", "redact: [made_id]\nargs: {")), []),
+        (
+            HIDING,
+            swap(
+                TOOLS["make"],
+                ("args: {", "redact: [made_id]\nargs: {"),
+                ("made_id: {type: string}", "made_id: {type: string, maxLength: 5}"),
+            ),
+            [f"{PASSES}, and `made_id` of `make` has to be there"],
+        ),
+        (
+            HIDING,
+            swap(TOOLS["make"], ("result.found[0]", "result.found.filter(f, f.made_id != '')[0]")),
+            ["make.yaml: it reads `found[].made_id` of `find`, which is masked"],
+        ),
+        (HIDING, swap(TOOLS["make"], ("result.found[0]", "result.found.filter(f, has(f.more))[0]")), [PASSES]),
+        (
+            HIDING,
+            swap(TOOLS["make"], ("result.found[0]", "dyn(result.found[0])")),
+            [f"{PASSES}, since it could be anything"],
+        ),
+        (
+            swap(HIDING, ("found[].made_id", "found[].more.pin")),
+            swap(TOOLS["make"], ("returns: {", "returns: {more: {type: object}, ")),
+            ["make.yaml: it passes on `found[].more.pin` of `find`, which is masked"],
+        ),
+        (swap(HIDING, ("found[].made_id", "found[].more.pin")), TOOLS["make"], []),
+    ],
+    ids=["passed on", "masked too", "cannot be masked", "read", "chosen", "anything", "not described", "not kept"],
+)
+def test_a_reconciliation_passes_on_no_mask(find: str, make: str, told: list[str]) -> None:
+    """What the look-up masks would be the write's own result, which a next write may be made with."""
+    free = swap(
+        MACHINE, ('made: evidence.make.made_id != "" && evidence.find.found.size() == 1', "made: usage.steps > 1")
+    )
+    assert faults({"m": free}, TOOLS | {"find": find, "make": make}) == told
+
+
+ON = ["m.yaml: `make` passes on `found[].made_id` of `find`, which is masked"]
+
+
+@pytest.mark.parametrize(
+    ("masks", "told"),
+    [
+        ("redact: ['evidence.find.found[].made_id']", ON),
+        ("retain: {evidence: {find: ['found[].more']}}", ON),
+        (
+            "redact: ['evidence.find.found[].made_id', evidence.make.made_id]",
+            ["m.yaml: `made` reads `made_id` of `make`, which is masked"],
+        ),
+        ("redact: ['evidence.find.found[].more.pin']", []),
+    ],
+)
+def test_nor_what_only_the_machine_masks(masks: str, told: list[str]) -> None:
+    find = swap(HIDING, ("redact: ['found[].made_id']\n", ""))
+    assert faults({"m": MACHINE.replace("limits:", f"{masks}\nlimits:")}, TOOLS | {"find": find}) == told
+
+
+def test_what_holds_something_masked_is_no_argument() -> None:
+    """An object as a whole takes its masked fields along, into a call or a key."""
+    look = swap(
+        TOOLS["look"],
+        ("args: {", "redact: [whole.pin]\nargs: {whole: {type: object, optional: true}, "),
+        ("returns: {", "returns: {whole: {type: object, properties: {pin: {type: string}}}, "),
+    )
+    taking = MACHINE.replace(
+        "F: {call: look, with: {id: effects.make.key}",
+        "F: {call: look, with: {id: effects.make.key, whole: evidence.look.whole}",
+    )
+    assert faults({"m": MACHINE}, TOOLS | {"look": look}) == []
+    assert faults({"m": taking}, TOOLS | {"look": look}) == [
+        "m.yaml: a `with` of `F` takes `whole.pin` of `look` along, which is masked"
+    ]

@@ -90,6 +90,24 @@ def test_an_error_is_never_true_and_never_false(around: str, text: str, data: di
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{'a': 1}[call.args.pin] == 1", "there is no such key"),
+        ("call.args[call.args.pin] == 1", "there is no such key"),
+        ("[1, 2][int(call.args.pin)] == 1", "Index error: size=2"),
+        ("timestamp(call.args.pin) > now", "String to Timestamp conversion failed"),
+        ("{'a': 1}['b'] == 1", "there is no `b`"),
+    ],
+)
+def test_an_error_quotes_what_the_author_wrote_and_nothing_of_the_data(text: str, told: str) -> None:
+    """What a call is made with may be nothing that is written down, and an error is."""
+    with pytest.raises(GuardError) as caught:
+        truth("g", text, {"call": {"args": {"pin": "7351"}}, "now": NOW})
+    assert caught.value.problem.startswith(told)
+    assert "7351" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("text", "answer"),
     [
         ("false && evidence.look.n > 1", False),

@@ -171,3 +171,23 @@ def returns(what: str) -> Any:
 
 def rich() -> dict[str, Any]:
     return {"value": 1, "word": Word.SETTLED, "pair": Pair("x", "y"), "rows": ({"a": 1, "b": datetime.now(UTC)},)}
+
+
+def raises_secret(number: str) -> dict[str, Any]:
+    raise ValueError(f"no such card: {number}")
+
+
+async def raises_secret_async(number: str) -> dict[str, Any]:
+    raise ValueError(f"no such card: {number}")
+
+
+def refuses_secret(number: str) -> dict[str, Any]:
+    raise RefusedByServiceError(f"{number} is over its limit", hint=f"ask {number}", reason="limit")
+
+
+def loses_secret(number: str) -> dict[str, Any]:
+    raise LostError(f"no answer about {number}", reason=f"about {number}")
+
+
+def never_sends_secret(number: str) -> dict[str, Any]:
+    raise NotSentError(f"{number} was not sent", reason=f"{number}")

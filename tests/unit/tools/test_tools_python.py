@@ -210,3 +210,28 @@ async def test_many_functions_that_block_run_at_once() -> None:
     async with asyncio.timeout(20):
         outcomes = [a[-1].outcome for a in await asyncio.gather(*calls)]
     assert outcomes == [Ok({"value": 1}, size=11)] * 40
+
+
+@pytest.mark.parametrize("redact", [["value"], ["args.number"]])
+@pytest.mark.parametrize(
+    ("name", "kind", "reason"),
+    [
+        ("raises_secret", "ValueError", "exception"),
+        ("refuses_secret", "RefusedByServiceError", "limit"),
+        ("loses_secret", "LostError", "unavailable"),
+        ("never_sends_secret", "NotSentError", "unavailable"),
+        ("raises_secret_async", "ValueError", "exception"),
+    ],
+)
+@pytest.mark.parametrize("effect", ["read", "write"])
+@on_loop
+async def test_what_a_function_raises_is_not_quoted_where_something_is_masked(
+    effect: str, name: str, kind: str, reason: str, redact: list[str]
+) -> None:
+    """Its text may hold what it was called with, and what it was answered; a reason that is no code may, too."""
+    texts = {"returns": {"value": {"type": "string"}}, "args": {"number": {"type": "string"}}}
+    masking = tool(name, effect=effect, **texts).model_copy(update={"redact": tuple(redact)})
+    found = await outcome_of(masking, {"number": "4711"}, ALLOWED, key="w")
+    assert not isinstance(found, Ok)
+    assert found.detail == f"{kind}; its text is not shown, since the tool has fields that are masked"
+    assert getattr(found, "error_class", getattr(found, "reason", "")) == reason
