@@ -78,11 +78,6 @@ def _masks(catalogue: Catalogue, machine: MachineFile) -> dict[tuple[str, str], 
 # ---------------------------------------------------------------- what reads
 
 
-def fields_read(checked: Checked) -> Iterator[tuple[str, str]]:
-    """The tools and paths of the results that an expression reads."""
-    yield from ((name, path) for (kind, name), path in _read(checked) if name and not kind)
-
-
 def _read(checked: Checked) -> Iterator[tuple[tuple[str, str], str]]:
     for message, name in sorted(checked.syntax.fields):
         where, _ = checked.types.known.get(message, ("", {}))

@@ -236,6 +236,12 @@ def test_masks_of_the_input_are_those_of_the_machine_that_masks() -> None:
     assert faults({"inner": INNER, "outer": masked.replace("{y: input.x}", "{y: input.y}")}) == [filled]
 
 
+def test_a_mask_of_the_holder_hides_from_the_guards_of_what_stands_in_it() -> None:
+    """They read the same evidence; it is told at the state in which they stand."""
+    outer = (OUTER % "input.x == 'b'").replace("guards:", "redact: [evidence.look.id]\nguards:")
+    assert faults({"inner": INNER, "outer": outer}) == ["outer.yaml: `in__own` reads `id` of `look`, which is masked"]
+
+
 def test_what_a_machine_masks_in_vain_is_told_at_its_own_words() -> None:
     """At `redact`, or where there is none at `retain`; not in the file of the tool, which others use too."""
     for words in ("retain: {evidence: {look: [id, ok]}}", "redact: [evidence.look.text]"):
