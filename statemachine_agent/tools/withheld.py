@@ -30,7 +30,6 @@ class Withheld:
         """Nothing is withheld yet."""
         self._forms: dict[str, str] = {}
         self._longest = 0
-        self._pattern: re.Pattern[str] | None = None
 
     def add(self, value: str, name: str) -> None:
         """Withhold `value`: `name` is shown for it."""
@@ -40,8 +39,6 @@ class Withheld:
             if len(form) >= LEAST:
                 self._forms.setdefault(form.casefold(), name)
         self._longest = max(map(len, self._forms))
-        longest_first = sorted(self._forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE)
 
     def add_address(self, template: UrlTemplate, variable: Callable[[str], str]) -> None:
         """Withhold what variables say of an address beyond scheme, host and port: a path, and a name before the host."""
@@ -57,14 +54,12 @@ class Withheld:
 
     def without(self, text: str) -> str:
         """`text` with names for what is withheld; where only a decoded form of it shows a value, the decoded form."""
-        if self._pattern is None:
-            return text
-        found = self._pattern.sub(self._name, text)
-        for mark, undo in _WRITTEN:
+        found = self._named(text)
+        for mark, undo in _WRITTEN if self._forms else ():
             if mark in found:
                 undone = undo(found)
-                if self._pattern.search(undone):
-                    found = self._pattern.sub(self._name, undone)
+                named = self._named(undone)
+                found = named if named != undone else found
         return found
 
     def without_in(self, value: Any) -> Any:
@@ -106,6 +101,15 @@ class Withheld:
     @property
     def _room(self) -> int:
         return _QUOTED + 4 * self._longest
+
+    def _named(self, text: str) -> str:
+        """A pattern is only made of what is there: most texts hold nothing, and a token may have thousands of characters."""
+        folded = text.casefold()
+        there = [form for form in self._forms if form in folded]
+        if not there:
+            return text
+        pattern = "|".join(map(re.escape, sorted(there, key=len, reverse=True)))
+        return re.sub(pattern, self._name, text, flags=re.IGNORECASE)
 
     def _name(self, found: re.Match[str]) -> str:
         return self._forms.get(found[0].casefold(), "${…}")
