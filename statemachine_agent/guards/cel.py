@@ -157,6 +157,10 @@ _WORDS = (
     (re.compile(r"undeclared reference to '(.+?)'(?: \(in container ''\))?"), r"nothing is called `\1`"),
     (re.compile(r"has\(\) argument must be a field selection"), r"`has` takes a field, for example `has(input.x)`"),
     (re.compile(r"undefined field '(.+?)' not found in struct '(.+?)'"), r"`\2` has no field `\1`"),
+    (
+        re.compile(r"expression of type '(.+?)' cannot be the operand of a select operation"),
+        r"what is of type \1 cannot be looked into",
+    ),
     (re.compile(r"found no matching overload for '(.+?)' applied to '(.+?)'"), r"\1 does not work on \2"),
     (re.compile(r"Syntax error: (mismatched|extraneous|no viable).*'<EOF>'.*"), r"the expression ends too early"),
     (re.compile(r"Syntax error: token recognition error at: '([\"'].*)'$"), r"the quote that opens here is not closed"),

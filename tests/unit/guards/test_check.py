@@ -242,6 +242,34 @@ def test_a_mask_of_the_holder_hides_from_the_guards_of_what_stands_in_it() -> No
     assert faults({"inner": INNER, "outer": outer}) == ["outer.yaml: `in__own` reads `id` of `look`, which is masked"]
 
 
+@pytest.mark.parametrize(
+    ("control", "text", "fault"),
+    [
+        ("finish", "call.tool == 'finish' && call.args.answer == 'x'", None),
+        ("finish", "call.args.answer.verdict == 'x'", "what is of type string cannot be looked into"),
+        ("cannot_continue", "call.tool == 'x' || call.args.reason == 'x'", None),
+        ("cannot_continue", "call.args.answer == 'x'", "`call.args` has no field `answer`"),
+    ],
+)
+def test_a_guard_knows_what_a_control_is_given(control: str, text: str, fault: str | None) -> None:
+    """As of a tool: a name that is not there is told when the file is loaded, not when a task stands there."""
+    row = f"{control}: [{{unless: g, refuse: no}}, {{goto: {'SUCCEEDED' if control == 'finish' else 'FAILED'}}}]"
+    machine = swap(
+        MASKED,
+        ("finish: SUCCEEDED", row),
+        ("success: [g]", "success: []"),
+        ("redact: [input.x, evidence.look.id]\n", ""),
+    )
+    found = faults({"masked": machine % text})
+    assert (found == []) if fault is None else (fault in found[0] and len(found) == 1), found
+
+
+def test_an_expression_for_what_is_found_is_checked_too() -> None:
+    """It would be read for the first time when an effect is in doubt."""
+    make = swap(TOOLS["make"], ('"result.found[0]"', "result.gone"))
+    assert faults({"m": MACHINE}, TOOLS | {"make": make}) == ["make.yaml: `result` has no field `gone`"]
+
+
 def test_what_a_machine_masks_in_vain_is_told_at_its_own_words() -> None:
     """At `redact`, or where there is none at `retain`; not in the file of the tool, which others use too."""
     for words in ("retain: {evidence: {look: [id, ok]}}", "redact: [evidence.look.text]"):
