@@ -57,12 +57,8 @@ def rendered(path: Path) -> str:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_fault_is_told_with_place_line_and_advice(path: Path) -> None:
+    """Of the file itself and no other: it leaves no trace in the report of files that refer to it, or that it refers to."""
     assert rendered(path) == path.with_suffix(".expected").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_only_the_file_itself_is_blamed(path: Path) -> None:
-    """A file that does not load leaves no trace in the report of files that refer to it, and none that it refers to."""
     assert {fault.file for fault in report_of(path).faults} == {path.name}
 
 
