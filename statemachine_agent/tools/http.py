@@ -100,6 +100,8 @@ class HttpBinding:
             raise _too_late(call, timeout) from None
         except LineError as problem:
             text = secrets.quoted(problem.message)
+            if call.sent and manifest.redact:  # what a library says of an answer that it cannot read may quote it
+                text = f"{text.partition(':')[0]}; {_UNTOLD}"
             if call.sent or problem.reason == "bad_result":
                 raise LostError(text, reason=problem.reason) from None
             raise NotSentError(text, reason=problem.reason) from None
@@ -254,7 +256,10 @@ def _judge(manifest: ToolManifest, answer: Answer, secrets: Withheld) -> object:
         raise LostError(f"{problem.message}: {_excerpt(manifest, body, secrets)}", reason=problem.reason) from None
 
 
+_UNTOLD = "its text is not shown, since some of the tool's results are masked"
+
+
 def _excerpt(manifest: ToolManifest, body: bytes, secrets: Withheld) -> str:
     if manifest.redact:
-        return "its text is not shown, since some of the tool's results are masked"
+        return _UNTOLD
     return one_line(secrets.head(body, 400), 160) or "no text"

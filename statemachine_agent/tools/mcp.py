@@ -75,7 +75,7 @@ class McpBinding:
 
         async def call(line: _Line, client: Any) -> object:
             _check(manifest, mcp, await _offers(client))
-            line.sent = True
+            line.sent, line.manifest = True, manifest
             return _judge(manifest, await client.session.call_tool(mcp.tool, arguments))
 
         return await self._connected(mcp.server, call, timeout)
@@ -144,6 +144,8 @@ class _Line:
         self._given_up = False
         #: from here on the tool may have been called
         self.sent = False
+        #: of which tool
+        self.manifest: ToolManifest | None = None
 
     def run(self, visit: Callable[[_Line, Any], Awaitable[T]]) -> T:
         """Connect, visit, and close; NotSentError or LostError whatever went wrong."""
@@ -154,7 +156,8 @@ class _Line:
             found = _innermost(problem)
             if isinstance(found, NotSentError | LostError):
                 raise found from None
-            raise _failure(self, said_by(found), _reason_of(found)) from None
+            text = said_by(found) if self.manifest is None else results.said(self.manifest, found)
+            raise _failure(self, text, _reason_of(found)) from None
 
     def give_up(self) -> None:
         """Close it, from another thread."""

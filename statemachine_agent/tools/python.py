@@ -20,6 +20,7 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.text import one_line, said_by
 from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
 from statemachine_agent.tools.request import Reach, ToolRequest
+from statemachine_agent.tools.results import said
 
 Function = Callable[..., Any]
 
@@ -133,18 +134,15 @@ async def _awaited(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
 
 def _as_outcome(manifest: ToolManifest, problem: BaseException) -> BaseException:
     if isinstance(problem, NotSentError | RefusedByServiceError | LostError):
-        return problem if not manifest.redact else _withheld(problem)
-    text = UNTOLD.format(type(problem).__name__) if manifest.redact else said_by(problem)
-    return LostError(text, reason="timeout" if isinstance(problem, TimeoutError) else "exception")
+        return problem if not manifest.redact else _withheld(manifest, problem)
+    return LostError(said(manifest, problem), reason="timeout" if isinstance(problem, TimeoutError) else "exception")
 
 
-#: what is told of an exception of a tool that masks something; its name is the author's, its text may quote anything
-UNTOLD = "{}; its text is not shown, since the tool has fields that are masked"
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
-def _withheld(problem: NotSentError | RefusedByServiceError | LostError) -> BaseException:
+def _withheld(manifest: ToolManifest, problem: NotSentError | RefusedByServiceError | LostError) -> BaseException:
     """The same outcome without its text; its reason is a code, and what is none is not kept either."""
     kind = next(k for k in (NotSentError, RefusedByServiceError, LostError) if isinstance(problem, k))
     is_code = isinstance(problem.reason, str) and _CODE.fullmatch(problem.reason)
-    return kind(UNTOLD.format(type(problem).__name__), reason=problem.reason if is_code else kind.reason)
+    return kind(said(manifest, problem), reason=problem.reason if is_code else kind.reason)

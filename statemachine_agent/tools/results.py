@@ -14,6 +14,7 @@ from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.redaction import masked
 from statemachine_agent.definition.schema import holds_untrusted, project
 from statemachine_agent.errors import CanonicalError, SmaError
+from statemachine_agent.text import one_line, said_by
 from statemachine_agent.tools.arguments import as_json, faults_of
 from statemachine_agent.tools.outcome import Ok
 from statemachine_agent.tools.withheld import Withheld
@@ -104,6 +105,13 @@ def _cut(value: Any, longest: int) -> Any:
     if isinstance(value, list):
         return [_cut(v, longest) for v in value[:longest]]
     return value
+
+
+def said(manifest: ToolManifest, problem: BaseException) -> str:
+    """An exception for the record; of a tool that masks something only its name, since its text may quote anything."""
+    if not manifest.redact:
+        return said_by(problem)
+    return f"{one_line(type(problem).__name__)}; its text is not shown, since the tool has fields that are masked"
 
 
 def trust_of(manifest: ToolManifest) -> str:

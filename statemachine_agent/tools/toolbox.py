@@ -16,7 +16,6 @@ from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.template import variables_in
 from statemachine_agent.environment import Environment
 from statemachine_agent.ids import new_id
-from statemachine_agent.text import said_by
 from statemachine_agent.tools import results
 from statemachine_agent.tools.command import CommandBinding
 from statemachine_agent.tools.http import HttpBinding
@@ -32,7 +31,7 @@ from statemachine_agent.tools.outcome import (
     RefusedByServiceError,
     Unknown,
 )
-from statemachine_agent.tools.python import UNTOLD, PythonBinding, is_running
+from statemachine_agent.tools.python import PythonBinding, is_running
 from statemachine_agent.tools.request import Reach, ToolRequest
 
 _MAX_BACKOFF = 30.0
@@ -166,8 +165,7 @@ class Toolbox:
         except (NotSentError, RefusedByServiceError, LostError, results.BadResultError):
             raise
         except Exception as problem:  # noqa: BLE001
-            text = UNTOLD.format(type(problem).__name__) if manifest.redact else said_by(problem)
-            raise LostError(text, reason="exception") from None
+            raise LostError(results.said(manifest, problem), reason="exception") from None
 
     @staticmethod
     def _read_failed(manifest: ToolManifest, problem: NotSentError | LostError | results.BadResultError) -> Failed:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp.server import MCPServer
+from mcp.shared.exceptions import MCPError
 from mcp_types import ToolAnnotations
 
 LOG = Path(os.environ["SHOP_LOG"])
@@ -47,6 +48,11 @@ def lend_copy(copy_id: str, request_key: str) -> dict[str, Any]:
 def burn_book(isbn: str) -> dict[str, Any]:
     note(f"burn_book {isbn}")
     return {"copy_id": "ash", "shelf": "none"}
+
+
+@server.tool(annotations=READ)
+def refuse(isbn: str) -> dict[str, Any]:
+    raise MCPError(-32603, f"no reader has the card {isbn}")
 
 
 @server.tool(annotations=READ)

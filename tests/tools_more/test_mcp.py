@@ -293,3 +293,13 @@ def test_check_tells_of_a_server_that_no_setting_names(
     assert run(["check"]) == 0
     out = capsys.readouterr().out
     assert "t.yaml:6:25: warning: `shopp` is no MCP server of the settings" in out and "did you mean `shop`?" in out
+
+
+@on_loop
+async def test_a_protocol_error_is_not_quoted_where_something_is_masked(log: Path) -> None:
+    """Its text is the server's own, as that of a tool that failed is."""
+    quoting = await outcome_of(read("refuse"), {"isbn": "4711"}, on_stdio(log))
+    masking = await outcome_of(read("refuse", redact=["shelf"]), {"isbn": "4711"}, on_stdio(log))
+    assert "the card 4711" in getattr(quoting, "detail", "")
+    assert "4711" not in str(masking)
+    assert "its text is not shown" in getattr(masking, "detail", "")

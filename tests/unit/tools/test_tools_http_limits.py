@@ -213,3 +213,20 @@ async def test_headers_without_end_are_no_answer() -> None:
         write = await outcome_of(write_tool(service.url), {"amount": 1}, key="w:1")
     assert isinstance(read, Failed) and read.error_class == "unavailable"
     assert isinstance(write, Unknown) and write.error_class == "unavailable"
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 200 OK\r\nthe card 4711-4711\r\n\r\n", b"the card 4711-4711\r\n\r\n"])
+@on_loop
+async def test_an_answer_that_is_no_http_is_not_quoted_where_something_is_masked(said: bytes) -> None:
+    async with answering(said) as service:
+        tool = read_tool(f"{service.url}/x")
+        quoting = await outcome_of(tool, {}, reach())
+        masking = await outcome_of(tool.model_copy(update={"redact": ("value",)}), {}, reach())
+    assert isinstance(quoting, Failed)
+    assert isinstance(masking, Failed)
+    assert "4711" in quoting.detail
+    assert "4711" not in masking.detail
+    assert masking.detail.endswith(
+        "RemoteProtocolError; its text is not shown, since some of the tool's results are masked"
+    )
+    assert masking.error_class == quoting.error_class
