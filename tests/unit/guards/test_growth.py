@@ -70,6 +70,8 @@ def found(text: str, *, uncertain: bool = False) -> list[Excess]:
         "(input.s + input.s).exists(t, t == 'x')",
         "{'a': input.l.filter(p, p.n > 1)}.a.size() == 1",
         "[[1, 2], [3]][0] == [1, 2]",
+        "[input.l.map(p, p.n).size()].exists(n, n > 1)",
+        "input.l.map(p, dyn(p.t)).size() > 0",
         "input.t in [" + ", ".join(f"'{n}'" for n in range(900)) + "]",
     ],
 )
@@ -78,6 +80,13 @@ def test_what_computes_and_compares_is_legal(text: str) -> None:
 
 
 HOSTILE = {
+    "input.k.exists(n, [" + ", ".join(map(str, range(200))) + "].exists(m, m == n))": "too much is written in lists",
+    "input.k.exists(n, (input.b ? [1, 2] : [3]).exists(m, m == n))": "a list or map is made at every turn",
+    "input.l.filter(p, [p.t] == ['x']).size() > 0": "a list or map is made at every turn",
+    "input.k.exists(n, n in [[n].size(), 2])": "a list or map is made at every turn",
+    "(input.b ? input.texts : input.s).filter(t, t != '').size() > 1": "and this can have 5000",
+    "(input.b ? input.free.list : input.s).filter(t, true).size() > 1": "and this can be anything",
+    "input.l.map(p, p.n > 1 ? input.t : p.t).size() > 0": "`map` makes more of an element than a part of it",
     "['x'].map(a, a + a)" + ".map(a, a + a)" * 20 + ".size() > 0": "`+` within a loop is for numbers and times",
     "[[1]].map(a, a + a)" + ".map(a, a + a)" * 20 + ".size() > 0": "`+` within a loop is for numbers and times",
     "[b'x'].map(a, a + a)" + ".map(a, a + a)" * 20 + ".size() > 0": "`+` within a loop is for numbers and times",
