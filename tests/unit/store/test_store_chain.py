@@ -223,6 +223,7 @@ async def test_notes_leave_the_last_rows_to_the_task_itself(tmp_path: Path) -> N
         task, lease = await begun(store)
         await store._write(lambda c: c.execute("UPDATE task SET row = ?", ((1 << ROW_BITS) - (1 << 16) - 1,)))
         await store.note(task.task.no, [NoteRow("refused", "mallory")])
-        with pytest.raises(StoreError, match="too much was noted about this task"):
+        with pytest.raises(StoreError, match="too much was noted about this task") as caught:
             await store.note(task.task.no, [NoteRow("refused", "mallory")])
+        assert (caught.value.reason, caught.value.hint) == ("history_full", "its own work still goes on")
         await store.commit(step(task, NoteRow("work")), lease)
