@@ -68,7 +68,9 @@ def _plain(value: object, path: tuple[str | int, ...], depth: int) -> JSON:
 
 def _key(key: object, path: tuple[str | int, ...]) -> str:
     if not isinstance(key, str):
-        raise _refused(path, f"has the key {key!r}, which is not text")
+        refused = _refused(path, f"has the key {key!r}, which is not text")
+        refused.problem = "has a key that is not text"
+        raise refused
     return _text(key, path)
 
 
@@ -96,4 +98,6 @@ def _number(value: float, path: tuple[str | int, ...]) -> int | float:
 
 def _refused(path: tuple[str | int, ...], problem: str) -> CanonicalError:
     where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".") or "the value"
-    return CanonicalError(f"{where} {problem}", hint="only JSON values can be stored and hashed")
+    found = CanonicalError(f"{where} {problem}", hint="only JSON values can be stored and hashed")
+    found.problem = problem
+    return found

@@ -106,6 +106,8 @@ class CanonicalError(SmaError):
     """A value cannot be written as canonical JSON."""
 
     reason = "not_json"
+    #: what is wrong with it, without the path, whose keys may be data
+    problem = "is no JSON"
 
 
 class GuardError(SmaError):

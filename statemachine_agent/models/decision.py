@@ -205,7 +205,9 @@ def _arguments(raw: str | Mapping[str, Any]) -> Mapping[str, Any] | InvalidDecis
     try:
         size = len(canonical(value))
     except (CanonicalError, RecursionError) as problem:
-        text = problem.message if isinstance(problem, CanonicalError) else "they are nested too deeply"
+        text = "they are nested too deeply"
+        if isinstance(problem, CanonicalError):  # a path is made of names that the model wrote, which may be anything
+            text = f"a value in them {problem.problem}"
         return InvalidDecision("malformed_arguments", f"the arguments are not JSON: {one_line(text, 120)}")
     if size > MAX_ARGUMENTS:
         return InvalidDecision("too_large", f"the arguments have more than {MAX_ARGUMENTS} characters")

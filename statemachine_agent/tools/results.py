@@ -53,7 +53,8 @@ def accept(manifest: ToolManifest, raw: object) -> Ok:
     try:
         found: Any = project(manifest.returns, as_json(project(manifest.returns, raw)))
     except CanonicalError as problem:
-        raise BadResultError(f"the answer cannot be kept: {problem.message}") from None
+        told = f"a value in it {problem.problem}" if manifest.redact else problem.message
+        raise BadResultError(f"the answer cannot be kept: {told}") from None
     faults = faults_of(manifest.returns, found)
     if faults:
         told = "; ".join(

@@ -76,6 +76,9 @@ def asked_for(args: object, **more: object) -> dict[str, Any]:
                 {"thing": {"token": CARD}},
                 {"token": CARD},
                 {CARD: "token"},
+                {CARD: "\ud800"},
+                {"auth": {CARD: float("nan")}},
+                {"auth": {"token": CARD, "\ud800": 1}},
             )
         ),
         asked_for({"auth": {"token": CARD}}),
@@ -103,6 +106,34 @@ def test_an_argument_of_any_shape_is_written_nowhere(tmp_path: Path, step: dict[
     end, responses = simulated(main)
     assert end.head.status == "SUCCEEDED"
     assert any("[redacted]" in str(call["arguments"]) for call in responses[0]["calls"])
+    nowhere(CARD, tmp_path, model, events)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"good": True, "note": {CARD: float("nan")}},
+        {"good": True, "note": {CARD: "\ud800"}},
+        {"good": True, "note": {"x": {CARD: {1: 2}}}},
+        {"good": CARD, "note": [CARD]},
+        [CARD],
+        CARD,
+    ],
+    ids=str,
+)
+def test_an_answer_that_cannot_be_kept_is_not_quoted(tmp_path: Path, answer: object) -> None:
+    """Not even the names that stand in it, nor those that lead to what is wrong with it."""
+    events: list[Event] = []
+    model = Aloud(LOOK_STEP, {"call": "finish", "with": {"answer": "x"}})
+
+    async def main() -> list[str]:
+        texts = (LOOK + "redact: [note]\n", ACT, FIND)
+        async with world(tmp_path, texts=texts, model=model, look=[answer]) as here:
+            here.runtime.watch(events.append)
+            end = await here.run()
+            return [str(row["detail"]) for row in await here.rows(end, "call")]
+
+    assert all(text.startswith("the answer ") for text in simulated(main))
     nowhere(CARD, tmp_path, model, events)
 
 
