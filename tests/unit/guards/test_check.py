@@ -95,6 +95,9 @@ def test_what_stands_in_a_machine_hides_no_fault_of_the_machine() -> None:
     """Guards of the inner one come first; those behind them are checked all the same, and the inner ones only at home."""
     assert faults({"inner": INNER, "outer": OUTER % "input.x == 'b'"}) == []
     assert faults({"inner": INNER, "outer": OUTER % "input.z == 'b'"}) == ["outer.yaml: `input` has no field `z`"]
+    assert faults({"inner": INNER, "outer": OUTER % "visits.IN__X > 1"}) == [
+        "outer.yaml: `visits` has no field `IN__X`"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,8 @@ def test_what_stands_in_a_machine_hides_no_fault_of_the_machine() -> None:
         ),
         ("usage.steps > 1 && evidence.look.ok && input.z == 'b' && results.look.size() == 1", None),
         ("has(evidence.look.id)", None),
+        ("1 == {input.x:1}.size()", "`x` of the input"),
+        ("1 == {input.z:1}.size()", None),
     ],
 )
 def test_what_is_masked_is_read_by_no_guard_in_whatever_way(text: str, read: str | None) -> None:
@@ -262,6 +267,25 @@ def test_a_guard_knows_what_a_control_is_given(control: str, text: str, fault: s
     )
     found = faults({"masked": machine % text})
     assert (found == []) if fault is None else (fault in found[0] and len(found) == 1), found
+
+
+def test_a_condition_on_a_look_up_reads_no_list_of_which_the_elements_are_masked() -> None:
+    """It is told in the tool's own file; and a condition has to be true or false, whatever could be in an object."""
+    look = swap(
+        TOOLS["look"],
+        ("args: {", "redact: ['names[]']\nargs: {"),
+        ("returns: {", "returns: {names: {type: array, items: {type: string}}, "),
+    )
+    make = swap(TOOLS["make"], ("holds: result.ok", "holds: \"'x' in result.names\""))
+    assert faults({"m": MACHINE}, TOOLS | {"look": look, "make": make}) == [
+        "make.yaml: it reads `names[]` of `look`, which is masked"
+    ]
+    free = swap(
+        TOOLS["make"],
+        ("n: {type: integer}", "n: {type: integer}, free: {type: object, optional: true}"),
+        ("args.n > 10", "args.free.a"),
+    )
+    assert faults({"m": MACHINE}, TOOLS | {"make": free}) == ["make.yaml: this is anything at all, not true or false"]
 
 
 def test_an_expression_for_what_is_found_is_checked_too() -> None:
