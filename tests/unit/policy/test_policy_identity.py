@@ -15,7 +15,7 @@ from unit.policy.making import people
 
 from statemachine_agent.environment import Environment, SimulatedEnvironment
 from statemachine_agent.errors import RefusedError, SettingsError, SmaError, UsageError
-from statemachine_agent.policy.identity import Identity, actor_of, establish, has_scopes, mint
+from statemachine_agent.policy.identity import Identity, actor_of, establish, has_scopes, key_of, mint
 
 KEY = "0123456789abcdef0123456789abcdef"
 OTHER = KEY[::-1]
@@ -104,6 +104,31 @@ def test_the_zone_of_an_expiry_counts_and_one_without_is_refused() -> None:
     assert mint(LEAD, KEY, end) == mint(LEAD, KEY, end.astimezone(there))
     with pytest.raises(UsageError, match="names no zone"):
         mint(LEAD, KEY, end.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({}, "`SMA_KEY` is not set, and tokens are signed with it"),
+        ({"SMA_KEY": ""}, "`SMA_KEY` is not set, and tokens are signed with it"),
+        ({"SMA_KEY": KEY[1:]}, "`SMA_KEY` has fewer than 32 characters"),
+    ],
+)
+def test_a_key_that_anybody_could_guess_is_none(environ: dict[str, str], said: str) -> None:
+    """The error says how one is made, and shows nothing of what is there."""
+    with pytest.raises(SettingsError) as caught:
+        key_of(environ, "SMA_KEY")
+    assert said in str(caught.value) and KEY[1:] not in str(caught.value)
+    assert "secrets.token_hex(32)" in (caught.value.hint or "")
+    assert key_of({"SMA_KEY": KEY}, "SMA_KEY") == KEY
+
+
+@pytest.mark.parametrize("person", ["", "x" * 201])
+def test_no_token_is_made_for_nobody(person: str) -> None:
+    """Nor for a name that no list of people can hold."""
+    with pytest.raises(RefusedError, match="nobody was named"):
+        mint(person, KEY, CLOCK.now() + HOUR)
+    assert mint("x" * 200, KEY, CLOCK.now() + HOUR)
 
 
 @pytest.mark.parametrize("nothing", [None, ""])
