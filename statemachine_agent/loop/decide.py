@@ -77,7 +77,7 @@ async def _heard(
 ) -> Reply | ModelUnavailableError:
     """One inference, piece by piece where somebody looks on and the model can; what comes of it is the same."""
     if not context.heard or not isinstance(model, StreamingModel):
-        return await _asked(context, model, model_input, model.decide)
+        return _withheld(model_input, await _asked(context, model, model_input, model.decide))
     prompt = model_input.prompt
     machine, task_id = context.machine, model_input.observation.checkpoint.task.id
     hearing = Hearing(
@@ -87,6 +87,7 @@ async def _heard(
     reply: Reply | ModelUnavailableError | None = None
     try:
         reply = await _asked(context, model, model_input, lambda asked: model.decide_aloud(asked, hearing))
+        reply = _withheld(model_input, reply)
         return reply
     finally:
         match reply:
@@ -96,6 +97,17 @@ async def _heard(
                 hearing.cut_off("the step was called off", again=False)
             case failure:
                 hearing.cut_off(failure.message, again=_may_ask_again(model_input, attempt, failure))
+
+
+def _withheld(model_input: ModelInput, reply: Reply | ModelUnavailableError) -> Reply | ModelUnavailableError:
+    """A failure for the record: what a library says of a call that it cannot read may quote arguments that are not written."""
+    observation = model_input.observation
+    if isinstance(reply, Reply) or observation.context.machine.may_be_heard("", observation.state):
+        return reply
+    text = f"{reply.message.partition(': ')[0]}; its text is not shown, since some arguments are masked"
+    made = ModelUnavailableError(text, retryable=reply.retryable, retry_after=reply.retry_after)
+    made.reason, made.spent = reply.reason, reply.spent
+    return made
 
 
 async def _asked(

@@ -9,7 +9,7 @@ import pytest
 
 from statemachine_agent import ScriptedModel
 from statemachine_agent.loop.context import Event
-from statemachine_agent.models.port import Piece, Prompt, Reply
+from statemachine_agent.models.port import ModelUnavailableError, Piece, Prompt, Reply
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.tools.outcome import LostError
 from support.playing import swap
@@ -135,6 +135,30 @@ def test_an_answer_that_cannot_be_kept_is_not_quoted(tmp_path: Path, answer: obj
 
     assert all(text.startswith("the answer ") for text in simulated(main))
     nowhere(CARD, tmp_path, model, events)
+
+
+@pytest.mark.parametrize("raised", [ValueError, ModelUnavailableError])
+@pytest.mark.parametrize("masks", [True, False])
+def test_a_model_that_breaks_off_is_not_quoted(tmp_path: Path, raised: type[Exception], masks: bool) -> None:
+    """Its library may quote the call that it could not read; of a machine that masks no argument, it is told."""
+
+    class Broken(Aloud):
+        async def decide(self, prompt: Prompt) -> Reply:
+            raise raised(f"the call cannot be read: {{'token': '{CARD}'}}")
+
+    events: list[Event] = []
+    model = Broken(LOOK_STEP)
+
+    async def main() -> Checkpoint:
+        async with world(tmp_path, texts=(DEEP if masks else LOOK, ACT, FIND), model=model) as here:
+            here.runtime.watch(events.append, pieces=True)
+            return await here.run()
+
+    end = simulated(main)
+    assert end.head.reason == "model_failed"
+    assert (CARD in str(end.head.output)) is not masks
+    if masks:
+        nowhere(CARD, tmp_path, model, events)
 
 
 def test_a_masked_argument_cannot_be_tried_out_on_what_is_stored(tmp_path: Path) -> None:
