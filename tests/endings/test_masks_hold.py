@@ -242,14 +242,17 @@ def test_the_answer_of_an_inner_machine_is_masked_as_a_proposal_too(
 
 # ---------------------------------------------------------------- a receipt of another task
 
-CHARGE = (
-    swap(ACT, ("  id: {type: string}\n", "  id: {type: string}\n  card: {type: string, optional: true}\n"))
-    + "  # what it was paid with\n"
+CHARGE = swap(
+    ACT,
+    (
+        "  id: {type: string}\n",
+        "  id: {type: string}\n  card: {type: string, optional: true}\n  sum: {type: integer, optional: true}\n",
+    ),
 )
 FOUND = swap(
     FIND, ("        id: {type: string}\n", "        id: {type: string}\n        card: {type: string, optional: true}\n")
 )
-CHARGED = {"id": "a1", "card": CARD}
+CHARGED = {"id": "a1", "card": CARD, "sum": 10}
 OTHER = swap(MACHINE, ("machine: tiny", "machine: other"))
 
 
@@ -280,8 +283,9 @@ def one_after_the_other(
 def test_a_receipt_of_another_task_is_masked_as_the_own_machine_does(tmp_path: Path, masks: str) -> None:
     _, other, prompts = one_after_the_other(tmp_path, MACHINE, masking(OTHER, masks))
     assert other.head.status == "SUCCEEDED"
-    assert other.evidence[-1].payload == {"id": "a1", "card": "[redacted]"}
-    assert other.effects[0].receipt == {"id": "a1", "card": "[redacted]"}
+    kept = {"id": "a1", "card": "[redacted]", **({} if "retain" in masks else {"sum": 10})}
+    assert other.evidence[-1].payload == kept
+    assert other.effects[0].receipt == kept
     assert not any(CARD in text for text in prompts)
 
 
@@ -289,8 +293,9 @@ def test_a_receipt_of_another_task_is_masked_as_the_own_machine_does(tmp_path: P
     ("masks", "lost"),
     [
         ("redact: [evidence.act.card, 'evidence.find.items[].card']", "card"),
-        ("retain: {evidence: {act: [id], find: ['items[].id']}}", "card"),
-        ("retain: {evidence: {act: [card]}}", "id"),
+        ("retain: {evidence: {act: [id], find: ['items[].id']}}", "card, sum"),
+        ("retain: {evidence: {act: [id, card]}}", "sum"),
+        ("retain: {evidence: {act: [card, sum]}}", "id"),
     ],
 )
 @pytest.mark.parametrize("reconciled", [False, True])
@@ -308,7 +313,7 @@ def test_a_receipt_that_both_mask_alike_answers(tmp_path: Path) -> None:
     masks = "redact: [evidence.act.card]"
     _, other, _ = one_after_the_other(tmp_path, masking(MACHINE, masks), masking(OTHER, masks))
     assert other.head.status == "SUCCEEDED"
-    assert other.evidence[-1].payload == {"id": "a1", "card": "[redacted]"}
+    assert other.evidence[-1].payload == {"id": "a1", "card": "[redacted]", "sum": 10}
 
 
 # ---------------------------------------------------------------- a mask that would become data
