@@ -175,9 +175,11 @@ def _masking(manifest: ToolManifest, paths: Iterable[str]) -> ToolManifest:
 
 
 def checked_catalogue(catalogue: Catalogue) -> Catalogue:
-    """The same catalogue, its report holding the faults of its expressions too."""
-    catalogue.report.add(check_expressions(catalogue))
-    catalogue.report.add(read_masks(catalogue))
+    """The same catalogue, its report holding the faults of its expressions too; they are looked for once."""
+    if not catalogue.is_checked:
+        catalogue.report.add(check_expressions(catalogue))
+        catalogue.report.add(read_masks(catalogue))
+        catalogue.is_checked = True
     return catalogue
 
 

@@ -59,6 +59,8 @@ class Catalogue:
     models: frozenset[str] | None = None
     #: tools whose files have faults of form: they exist, and nothing can be said about them
     doubtful: set[str] = field(default_factory=set)
+    #: whether its expressions have been checked, too, a layer above
+    is_checked: bool = False
     #: machines with faults, which no other can hold
     faulty: set[str] = field(default_factory=set)
     #: the files that define (`machine` or `tool`, name), also those that could not be read

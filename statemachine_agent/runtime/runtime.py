@@ -63,7 +63,6 @@ class Runtime:
     ) -> None:
         """`model` is one model for all tasks and states, or finds one by its name; `reach` is what tools may use."""
         self.catalogue = catalogue
-        self._checked = False
         self.store = store
         self.environment = environment or Environment()
         self._model = model
@@ -288,10 +287,7 @@ class Runtime:
 
     def _compiled(self, machine: str) -> CompiledMachine:
         """A machine of the catalogue, whose expressions are checked when the first task starts."""
-        if not self._checked:
-            checked_catalogue(self.catalogue)
-            self._checked = True
-        return compile_machine(self.catalogue, machine)
+        return compile_machine(checked_catalogue(self.catalogue), machine)
 
     def _check_reach(self, machine: CompiledMachine) -> None:
         """SettingsError where a tool of the machine needs a variable that has no value."""

@@ -13,13 +13,11 @@ from nested.test_regions import NESTED, TOOLS, TWO
 
 from statemachine_agent import Catalogue, Identity, Reach, Runtime, ScriptedModel, SimulatedEnvironment, SqliteStore
 from statemachine_agent.chart.chart import Availability, Chart, is_end
-from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
+from statemachine_agent.chart.compile import CompiledMachine, compile_machine
 from statemachine_agent.chart.configuration import Leaves
 from statemachine_agent.loop.draft import Draft
 from statemachine_agent.records import Checkpoint
-from support.refund import MACHINES as FOLDER
-from support.refund import PEOPLE
-from support.refund import TOOLS as MANIFESTS
+from support.refund import catalogue as everything
 from support.world import catalogue
 
 NOW = "2026-11-30T12:00:00Z"
@@ -27,7 +25,7 @@ INPUTS = {"string": "8472", "integer": 1, "number": 1.5, "boolean": True, "array
 
 
 def catalogues() -> Iterator[tuple[str, Catalogue]]:
-    shipped = checked_catalogue(Catalogue.read([FOLDER], [MANIFESTS], PEOPLE))
+    shipped = everything()
     yield from ((name, shipped) for name in shipped.machines)
     yield "tiny", catalogue(TWO, *TOOLS)
     yield "tiny", catalogue(NESTED, *TOOLS)

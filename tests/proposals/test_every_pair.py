@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from statemachine_agent import Catalogue, SimulatedEnvironment, SqliteStore
+from statemachine_agent import SimulatedEnvironment, SqliteStore
 from statemachine_agent.chart.chart import Standing
-from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
+from statemachine_agent.chart.compile import CompiledMachine, compile_machine
 from statemachine_agent.definition.names import CONTROLS
 from statemachine_agent.definition.roster import Roster
 from statemachine_agent.definition.states import ChooseState
@@ -29,23 +28,17 @@ from statemachine_agent.models.port import Reply, Spent
 from statemachine_agent.records import Checkpoint, Evidence, Head, Status, Task
 from statemachine_agent.tools.request import Reach
 from statemachine_agent.tools.toolbox import Toolbox
-from support.refund import MACHINES, PEOPLE, TOOLS
+from support.refund import catalogue as known
 
 
 def shipped() -> list[CompiledMachine]:
-    catalogue = checked_catalogue(Catalogue.read([MACHINES], [TOOLS], PEOPLE))
+    catalogue = known()
     assert not catalogue.report.errors, str(catalogue.report)
     return [compile_machine(catalogue, name) for name in catalogue.machines]
 
 
 #: `request_approval` is another way to propose a tool; it has tests of its own
 _CONTROLS = [c for c in CONTROLS if c != "request_approval"]
-
-
-@cache
-def known() -> Catalogue:
-    """Everything that is shipped, read once."""
-    return checked_catalogue(Catalogue.read([MACHINES], [TOOLS], PEOPLE))
 
 
 def plain(machine: CompiledMachine) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from statemachine_agent import Catalogue, Environment, Runtime, ScriptedModel, SqliteStore
+from statemachine_agent.chart.compile import checked_catalogue
 from statemachine_agent.policy.identity import Identity
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.tools.request import Reach
@@ -26,8 +28,10 @@ FINANCE = Identity("finance@example.com", "asserted")
 INPUT = {"order_id": "8472", "message": "Order 8472 was charged twice."}
 
 
+@cache
 def catalogue() -> Catalogue:
-    return Catalogue.read([MACHINES], [TOOLS], PEOPLE)
+    """Everything that is shipped, read and checked once."""
+    return checked_catalogue(Catalogue.read([MACHINES], [TOOLS], PEOPLE))
 
 
 def reach(urls: Mapping[str, str]) -> Reach:

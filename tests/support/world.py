@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -16,6 +17,7 @@ from statemachine_agent.definition.people import People
 from statemachine_agent.definition.source import Source
 from statemachine_agent.policy.identity import Identity
 from statemachine_agent.records import Checkpoint
+from statemachine_agent.testing.stores import new_store
 from statemachine_agent.tools.request import ToolRequest
 
 ANN = Identity("ann", "asserted")
@@ -158,7 +160,9 @@ class Played:
         return play
 
 
+@lru_cache(maxsize=64)
 def catalogue(machine: str = MACHINE, *tools: str, held: tuple[str, ...] = ()) -> Catalogue:
+    """The catalogue of these texts; the same one for the same texts, since most tests look at how a machine runs."""
     texts = tools or (LOOK, ACT, FIND)
     sources = [Source(f"tool{i}.yaml", dedent(t)) for i, t in enumerate(texts)]
     machines = [Source(f"machine{i or ''}.yaml", dedent(t)) for i, t in enumerate((machine, *held))]
@@ -193,6 +197,11 @@ NONE = {"items": []}
 ONE = {"items": [DONE]}
 
 
+def _store(folder: Path, environment: SimulatedEnvironment) -> SqliteStore:
+    folder.mkdir(parents=True, exist_ok=True)
+    return new_store(folder, environment)
+
+
 @asynccontextmanager
 async def world(
     folder: Path,
@@ -208,7 +217,7 @@ async def world(
     environment = environment or SimulatedEnvironment()
     played = {"look": Played([GOOD]), "act": Played([DONE]), "find": Played([NONE])}
     played.update({name: Played(plays) for name, plays in tools.items()})
-    with SqliteStore(folder / "tasks.db", environment) as store:
+    with _store(folder, environment) as store:
         async with Runtime(
             catalogue(machine, *texts, held=held),
             store,

@@ -11,6 +11,7 @@ from nested.test_regions import HEAD, NESTED, TOOLS, TWO
 from statemachine_agent import Catalogue
 from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
 from statemachine_agent.definition.source import Source
+from support.refund import catalogue
 from support.world import LOOK
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -102,12 +103,7 @@ def built(machine: str, *tools: str) -> CompiledMachine:
 
 @cache
 def shipped(name: str) -> CompiledMachine:
-    return compile_machine(_all_shipped(), name)
-
-
-@cache
-def _all_shipped() -> Catalogue:
-    return checked_catalogue(Catalogue.read([ROOT / "machines"], [ROOT / "tool_manifests"]))
+    return compile_machine(catalogue(), name)
 
 
 def refund() -> CompiledMachine:
