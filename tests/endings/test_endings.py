@@ -310,11 +310,14 @@ def test_lost_and_absent_is_sent_again_under_the_same_key(tmp_path: Path) -> Non
 
 
 def test_lost_and_absent_for_ever_is_bounded_by_at_most(tmp_path: Path) -> None:
-    """Three calls, as the manifest says, then blocked/at_most."""
+    """Three calls, as the manifest says, then blocked/at_most; the history says why of each."""
 
     async def body(here: World) -> Checkpoint:
         end = await here.run()
         assert len(here.tools["act"].calls) == 3
+        told = [(r["status"], r["reason"]) for r in await here.rows(end, "effect_event")]
+        once = [("intended", None), ("unknown", "unavailable"), ("proposed", "absent")]
+        assert told == [("proposed", None), *once, *once, *once, ("abandoned", "at_most")]
         return end
 
     end = run_world(tmp_path, body, LOOK_STEP, act_step(), act=[LOST], find=[NONE])
