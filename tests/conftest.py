@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import random
 import shutil
@@ -23,10 +24,24 @@ settings.load_profile("patient")
 MEMORY, ROOM = Path("/dev/shm"), 2 * 2**30  # noqa: S108  pytest makes a folder of its own inside
 
 
-def pytest_collection_finish() -> None:
-    """Six thousand tests stay till the end; whoever collects garbage need not look at them each time."""
+#: tests between two looks at what stays
+SOME = 200
+_done = itertools.count(1)
+
+
+def keep_what_is_there() -> None:
+    """Six thousand tests, and what they share, stay till the end; whoever collects garbage need not look at them each time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    keep_what_is_there()
+
+
+def pytest_runtest_logfinish() -> None:
+    if next(_done) % SOME == 0:
+        keep_what_is_there()
 
 
 def pytest_configure() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -66,6 +67,7 @@ def run(project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
         monkeypatch.setattr(record, "RECORD", {})
         capfd.readouterr()
         rewriting, modules = list(sys.meta_path), set(sys.modules)
+        gc.freeze()  # it collects garbage several times when it ends, and need not look through all other tests for it
         code = pytest.main(["--rootdir", str(project), "--import-mode=importlib", *PLUGINS, *arguments])
         sys.meta_path[:] = rewriting
         for name in [n for n in sys.modules if n not in modules and "test_tiny" in n]:

@@ -245,7 +245,7 @@ KNOWN = {
 }  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     calls=st.lists(raw_calls, max_size=4),
     text=anything,
