@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mcp
-from pydantic_ai import Agent, Tool
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tools_more.test_mcp_server import ORDER, served
 
 from statemachine_agent import SqliteStore
 from statemachine_agent.sandbox import Sandbox
 
+if TYPE_CHECKING:  # the framework takes a second to import, in every process that only looks which tests there are
+    import mcp
+    from pydantic_ai import Tool
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models.function import AgentInfo
+
 
 def tools_of(client: mcp.Client, listed: Any) -> list[Tool[None]]:
     """The server's tools as the framework's, word for word, and answered by the server."""
+    from pydantic_ai import Tool  # noqa: PLC0415
 
     def tool(one: Any) -> Tool[None]:
         async def call(**arguments: Any) -> str:
@@ -32,6 +35,10 @@ def tools_of(client: mcp.Client, listed: Any) -> list[Tool[None]]:
 
 def test_an_agent_of_another_framework_starts_a_task_and_waits_for_people(services: Sandbox, tmp_path: Path) -> None:
     """It sees five tools, none of which approves; the task that it started is in the store, and nothing was refunded."""
+    from pydantic_ai import Agent  # noqa: PLC0415
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart  # noqa: PLC0415
+    from pydantic_ai.models.function import FunctionModel  # noqa: PLC0415
+
     db = tmp_path / "tasks.db"
     offered: set[str] = set()
 
