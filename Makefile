@@ -28,6 +28,7 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy --strict --config-file "" --follow-imports=silent tests/typing/api.py  # as a user's code
 
 diagrams: $(READY)
 	@for f in machines/*.yaml; do m=$$(basename $$f .yaml); $(BIN)/sma diagram $$m -o diagrams/$$m.svg || exit 1; done
