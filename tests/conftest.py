@@ -36,6 +36,7 @@ def keep_what_is_there() -> None:
 
 
 def pytest_collection_finish() -> None:
+    gc.set_threshold(20_000, 20, 20)
     keep_what_is_there()
 
 
