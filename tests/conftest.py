@@ -25,7 +25,7 @@ MEMORY, ROOM = Path("/dev/shm"), 2 * 2**30  # noqa: S108  pytest makes a folder 
 
 
 #: tests between two looks at what stays
-SOME = 200
+SOME = 1_000
 _done = itertools.count(1)
 
 
