@@ -1,7 +1,7 @@
 """Another machine put in the place of a state: names made its own, ends made branches, its input filled from the task's data.
 
-The outcome is a state of states like any other, so nothing that compiles, runs or draws a machine knows more than that. It must
-not know files or positions; who calls it says which machine is meant.
+What comes of it is a state of states, so the chart knows no more than that; whose input a guard sees, and whose answer `finish`
+gives, is asked of the definition (`scope`). It must not know files or positions; who calls it says which machine is meant.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from statemachine_agent.loop.hearing import Hearing
 from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Proposal, expect
 from statemachine_agent.loop.view import reference_data
 from statemachine_agent.models.decision import SCHEMA_VERSION
+from statemachine_agent.models.fallback import turn_of
 from statemachine_agent.models.port import (
     Model,
     ModelUnavailableError,
@@ -50,7 +51,7 @@ async def decide(model_input: ModelInput) -> Proposal:
         raise ModelError("no model was given", hint="name one with --model, or in the settings")
     failed: list[DecisionRow] = []
     while True:
-        started = context.environment.monotonic()
+        started, whose = context.environment.monotonic(), turn_of(model, prompt)
         reply = await _heard(context, model, model_input, len(failed) + 1)
         latency = int((context.environment.monotonic() - started) * 1000)
         if isinstance(reply, Reply):
@@ -58,7 +59,7 @@ async def decide(model_input: ModelInput) -> Proposal:
             return Proposal(
                 observation, prompt.step, reply, None, prompt.hash, model_input.sections, latency, tuple(failed)
             )
-        failed.append(_failed_row(model_input, len(failed) + 1, latency, reply))
+        failed.append(_failed_row(model_input, whose, len(failed) + 1, latency, reply))
         if not _may_ask_again(model_input, len(failed), reply):
             return Proposal(
                 observation, prompt.step, None, None, prompt.hash, model_input.sections, 0, tuple(failed), reply
@@ -148,17 +149,17 @@ def _booked(model_input: ModelInput, reply: Reply) -> Reply:
     return replace(reply, spent=reply.spent.filled(estimated(read), estimated(written)))
 
 
-def _failed_row(model_input: ModelInput, attempt: int, latency: int, failure: ModelUnavailableError) -> DecisionRow:
+def _failed_row(
+    model_input: ModelInput, whose: str, attempt: int, latency: int, failure: ModelUnavailableError
+) -> DecisionRow:
     """An attempt without an answer: what it cost is not known, so an estimate is booked, at least by the prompt's size."""
-    observation = model_input.observation
-    model = observation.context.model_in(observation.state)
     read = estimated(len(model_input.prompt.text))
     spent = Spent(read, 0) if failure.spent is None else failure.spent.filled(read, 0)
     return DecisionRow(
         step=model_input.prompt.step,
         attempt=attempt,
         state=model_input.prompt.state,
-        model=model.spec if model else "",
+        model=whose,
         schema_version=SCHEMA_VERSION,
         prompt_hash=model_input.prompt.hash,
         prompt=model_input.sections,

@@ -29,10 +29,14 @@ class FallbackModel:
         """The same, heard where whoever's turn it is can be heard."""
         return await self._decided(prompt, hear)
 
+    def turn(self, prompt: Prompt) -> Model:
+        """Whose turn it is in this decision."""
+        return self._second if self._failures.get(prompt.hash, 0) >= _BEFORE else self.first
+
     async def _decided(self, prompt: Prompt, hear: Hear | None) -> Reply:
-        failures = self._failures.get(prompt.hash, 0)
-        if failures >= _BEFORE:
+        if self.turn(prompt) is self._second:
             return await _asked(self._second, prompt, hear)
+        failures = self._failures.get(prompt.hash, 0)
         try:
             reply = await _asked(self.first, prompt, hear)
         except ModelUnavailableError as problem:
@@ -49,6 +53,11 @@ class FallbackModel:
 def behind(first: Model, second: Model) -> FallbackModel:
     """`second` behind `first`. Whoever is said to stand behind either of them already is not asked."""
     return FallbackModel(_alone(first), _alone(second))
+
+
+def turn_of(model: Model, prompt: Prompt) -> str:
+    """The spec of who is asked next, for the row of an attempt that may come to nothing."""
+    return (model.turn(prompt) if isinstance(model, FallbackModel) else model).spec
 
 
 def _alone(model: Model) -> Model:

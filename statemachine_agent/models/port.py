@@ -6,7 +6,7 @@ It must not know states, stores or how a prompt was chosen.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
@@ -235,8 +235,3 @@ class StreamingModel(Model, Protocol):
 
         The reply is the same that `decide` would give, and is whole: one that breaks off is a ModelUnavailableError.
         """
-
-
-def offered_names(tools: Sequence[OfferedTool]) -> str:
-    """The names of what may be proposed, for a sentence."""
-    return ", ".join(t.name for t in tools) or "nothing"

@@ -11,6 +11,7 @@ from statemachine_agent import Runtime, SimulatedEnvironment
 from statemachine_agent.errors import ModelError, UsageError
 from statemachine_agent.loop.context import Event
 from statemachine_agent.models.decision import RawCall, RawReply
+from statemachine_agent.models.fallback import FallbackModel
 from statemachine_agent.models.port import ModelUnavailableError, Prompt, Reply, Spent
 from statemachine_agent.records import Checkpoint
 from support.playing import play, swap, to_its_end
@@ -161,3 +162,20 @@ def test_who_looks_on_is_told_each_decision(tmp_path: Path) -> None:
     ]
     assert told[0].data["reply"]["calls"][0]["name"] == "look"
     assert told[0].data["latency_ms"] == 0
+
+
+def test_a_failed_attempt_stands_under_the_name_of_whoever_was_asked(tmp_path: Path) -> None:
+    """Behind a fallback too: two attempts of the first, then one of the second."""
+    environment = SimulatedEnvironment()
+    gone = ModelUnavailableError("not now")
+    first, second = Does(environment, gone), Does(environment, gone, ENOUGH)
+    first.spec, second.spec = "first", "second"
+
+    async def body(here: World) -> list[Any]:
+        return await here.rows(await here.run(), "decision")
+
+    model = FallbackModel(first, second)
+    rows = play(tmp_path, body, machine=PATIENT, model=model, environment=environment)
+    assert [(r["model"], r["result"]) for r in rows] == [
+        ("first", "failed"), ("first", "failed"), ("second", "failed"), ("second", "accepted"),
+    ]  # fmt: skip
