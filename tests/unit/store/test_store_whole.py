@@ -1,0 +1,172 @@
+"""What people read of a task is all that was written of it: whole rows of the history, whole entries of the lists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from unit.store.making import (
+    STARTED,
+    USAGE,
+    approval,
+    begun,
+    call,
+    decision,
+    effect,
+    evidence,
+    new_task,
+    on_loop,
+    step,
+)
+
+from statemachine_agent.records import (
+    ApprovalRow,
+    ApprovalStatus,
+    EffectRow,
+    EffectStatus,
+    EvidenceRow,
+    NoteRow,
+    Status,
+    Timer,
+    TransitionRow,
+)
+from statemachine_agent.store import commits
+from statemachine_agent.store.sqlite import SqliteStore
+
+WHEN = "2026-10-28T11:17:43.000125Z"
+
+
+async def rows(store: SqliteStore) -> list[dict[str, Any]]:
+    """The history without what only a program reads: the chain, and the hash of a head."""
+    found = [dict(row) for row in await store.history("task-1")]
+    for row in found:
+        assert len(bytes.fromhex(row.pop("chain"))) == 32
+        assert row["table"] != "checkpoint" or len(bytes.fromhex(row.pop("head"))) == 32
+    return found
+
+
+@on_loop
+async def test_every_column_of_a_row_is_read_back(tmp_path: Path) -> None:
+    """Each row with something in each of its fields, no two alike."""
+    response = {"text": "well", "calls": [], "stop_reason": "end"}
+    written = (
+        TransitionRow("call.x", "WORKING", "DONE", 3, {"z": True, "a": False}, "why"),
+        replace(
+            decision(4, attempt=2, schema_version=5, response=response, cost_usd=Decimal("0.10"), stop_reason="end"),
+            result="refused", error_class="refused", retryable=True, feedback="told",
+        ),
+        call(6, attempt=3, purpose="reconcile", outcome="found", error_class="timeout", retryable=True, detail="late",
+             effect_key="refund:1"),
+        EvidenceRow(evidence(7, {"n": 1}, attempt=4, purpose="signal", trust="mixed", asked={"id": "a"})),
+        EffectRow("refund:1", "issue_refund", EffectStatus.UNKNOWN, 8, "c" * 64, "worker_lost", "lead"),
+        ApprovalRow("apr-1", "refused", "mallory", "asserted", "let me", "wrong_role"),
+        NoteRow("cancel_requested", "cust-1", "os", "changed my mind"),
+    )  # fmt: skip
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        head = {"status": Status.FAILED, "reason": "crashing", "configuration": ("A", "B"), "steps": 9, "usage": USAGE}
+        await store.commit(step(task, *written, head=head, cause="outcome"), lease)
+        found = await rows(store)
+    assert found == [
+        {"table": "transition", "row": 1, "version": 0, "event": "start", "source": "", "target": "WORKING", "row_no": 0,
+         "asked": {}, "reason": None},
+        {"table": "checkpoint", "row": 2, "version": 0, "at": WHEN, "cause": "start", "status": "RUNNING", "reason": None,
+         "configuration": ["WORKING"], "steps": 0, "tokens": 0, "token": 0},
+        {"table": "transition", "row": 3, "version": 1, "event": "call.x", "source": "WORKING", "target": "DONE",
+         "row_no": 3, "asked": {"z": True, "a": False}, "reason": "why"},
+        {"table": "decision", "row": 4, "version": 1, "step": 4, "attempt": 2, "state": "WORKING",
+         "model": "scripted:x.yaml", "schema_version": 5, "prompt_hash": "b" * 64, "response": response,
+         "input_tokens": 1210, "output_tokens": 50, "cost_usd": "0.10", "latency_ms": 12, "stop_reason": "end",
+         "result": "refused", "error_class": "refused", "retryable": 1, "feedback": "told"},
+        {"table": "call", "row": 5, "version": 1, "step": 6, "call_id": "call-6", "tool": "lookup_order",
+         "purpose": "reconcile", "args": {"order_id": "8472"}, "request_id": "req-6", "attempt": 3, "outcome": "found",
+         "latency_ms": 7, "observation_bytes": 812, "error_class": "timeout", "retryable": 1, "detail": "late",
+         "effect_key": "refund:1", "evidence": "ev-6"},
+        {"table": "evidence", "row": 6, "version": 1, "name": "ev-7", "tool": "lookup_order", "purpose": "signal",
+         "call_id": "call-7", "request_id": "req-7", "attempt": 4, "source": "payments-service",
+         "at": "2026-10-28T11:17:50.000125Z", "trust": "mixed", "payload": {"n": 1}, "asked": {"id": "a"}},
+        {"table": "effect_event", "row": 7, "version": 1, "effect_key": "refund:1", "tool": "issue_refund",
+         "status": "unknown", "attempt": 8, "action_hash": "c" * 64, "reason": "worker_lost", "by": "lead"},
+        {"table": "approval_event", "row": 8, "version": 1, "approval_id": "apr-1", "event": "refused", "by": "mallory",
+         "established": "asserted", "why": "let me", "reason": "wrong_role"},
+        {"table": "note", "row": 9, "version": 1, "event": "cancel_requested", "by": "cust-1", "established": "os",
+         "why": "changed my mind"},
+        {"table": "checkpoint", "row": 10, "version": 1, "at": WHEN, "cause": "outcome", "status": "FAILED",
+         "reason": "crashing", "configuration": ["A", "B"], "steps": 9, "tokens": 1260, "token": 1},
+    ]  # fmt: skip
+
+
+@on_loop
+async def test_what_a_row_leaves_out_is_read_back_as_nothing(tmp_path: Path) -> None:
+    """And not as an empty text, or as the word for nothing."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        left_out = (decision(response=None), call(evidence=None), EffectRow("k", "t", EffectStatus.PROPOSED, 0, "a" * 64),
+                    ApprovalRow("apr-1", "expired"), NoteRow("n"))  # fmt: skip
+        await store.commit(step(task, *left_out), lease)
+        found = await rows(store)
+    assert [{name for name, value in row.items() if value is None} for row in found[2:]] == [
+        {"response", "stop_reason", "error_class", "feedback"},
+        {"error_class", "detail", "effect_key", "evidence"},
+        {"reason", "by"},
+        {"by", "established", "why", "reason"},
+        {"by", "established", "why"},
+        {"reason"},
+    ]
+
+
+@on_loop
+async def test_an_entry_of_a_list_says_whose_it_is_and_how_it_stands(tmp_path: Path) -> None:
+    """`sma tasks`, `sma approvals` and `sma effects` show what stands here."""
+    due = Timer("A", "elapsed.A", STARTED + timedelta(hours=2))
+    open_one, done = effect("k:1", EffectStatus.INTENDED), effect("k:2", EffectStatus.VERIFIED, receipt={"id": 1})
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        later = STARTED + timedelta(minutes=1)
+        head = {"status": Status.WAITING, "reason": "why", "configuration": ("A", "B"), "steps": 7}
+        await store.commit(
+            step(task, head=head, effects=(open_one, done), approvals=(approval(),), timers={"A": due}, at=later), lease
+        )
+        assert [dict(row) for row in await store.tasks()] == [
+            {"id": "task-1", "machine": "errand", "machine_version": 3, "actor_id": "cust-1", "tenant": "shop",
+             "status": "WAITING", "reason": "why", "configuration": ["A", "B"], "version": 1, "steps": 7,
+             "started_at": WHEN, "updated_at": "2026-10-28T11:18:43.000125Z", "wake_at": "2026-10-28T13:17:43.000125Z",
+             "open_effects": 1},
+        ]  # fmt: skip
+        assert await store.approvals() == [
+            {"task": "task-1", "machine": "errand", "actor": "cust-1", "approval": approval()}
+        ]
+        assert await store.effects() == [
+            {"task": "task-1", "machine": "errand", "effect": open_one},
+            {"task": "task-1", "machine": "errand", "effect": done},
+        ]
+
+
+@on_loop
+async def test_lists_hold_what_was_asked_for_and_all_tasks_of_it(tmp_path: Path) -> None:
+    """Of two tasks; and one of neither status, that nobody asked for."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        for number, status in enumerate((ApprovalStatus.OPEN, ApprovalStatus.CONSUMED, ApprovalStatus.OPEN)):
+            task, lease = await begun(store, f"t-{number}")
+            asked = approval(f"apr-{number}", status=status, requested_at=STARTED - timedelta(seconds=number))
+            kept = effect(f"k:{number}", EffectStatus.EXECUTED if number else EffectStatus.UNKNOWN)
+            await store.commit(step(task, approvals=(asked,), effects=(kept,)), lease)
+        assert [row["task"] for row in await store.approvals()] == ["t-2", "t-0"]
+        assert [row["task"] for row in await store.approvals(status="consumed")] == ["t-1"]
+        assert [row["task"] for row in await store.approvals(status=None)] == ["t-2", "t-1", "t-0"]
+        assert [row["task"] for row in await store.effects(only_open=True)] == ["t-0"]
+        assert [row["task"] for row in await store.effects()] == ["t-0", "t-1", "t-2"]
+        assert await store.effects(only_open=True, task_id="t-1") == []
+        assert await store.tasks(status="WAITING") == []
+
+
+@on_loop
+async def test_a_hundred_tasks_are_listed_unless_more_are_asked_for(tmp_path: Path) -> None:
+    """The newest."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        await store._write(lambda c: [commits.create(c, new_task(f"t-{n}")) for n in range(101)])
+        assert [row["id"] for row in await store.tasks()] == [f"t-{n}" for n in range(100, 0, -1)]
+        assert len(await store.tasks(limit=101)) == 101
