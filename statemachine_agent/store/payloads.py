@@ -73,7 +73,8 @@ def get_many(connection: sqlite3.Connection, keys: Iterable[bytes]) -> dict[byte
     for start in range(0, len(wanted), 500):
         part = wanted[start : start + 500]
         marks = ",".join("?" * len(part))
-        rows = connection.execute(f"SELECT hash, compressed, body FROM payload WHERE hash IN ({marks})", part)  # noqa: S608
+        query = f"SELECT hash, compressed, body FROM payload WHERE hash IN ({marks})"  # noqa: S608
+        rows = connection.execute(query, part).fetchall()  # a question that is still open would hold its snapshot
         for key, compressed, body in rows:
             found[key] = _unpacked(key, bool(compressed), body)
     missing = next((k for k in wanted if k not in found), None)

@@ -85,6 +85,22 @@ async def test_an_altered_payload_is_refused_and_named(tmp_path: Path, body: byt
 
 
 @on_loop
+async def test_who_was_refused_an_altered_payload_reads_what_is_written_after_it(tmp_path: Path) -> None:
+    """As long as the refusal is remembered, as in a log or a test, no snapshot of then is held."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        other, other_lease = await begun(store, "task-2")
+        await committed(store, task, lease, EvidenceRow(evidence(1, LONG)))
+        key = bytes.fromhex(digest(LONG))
+        await store._write(lambda c: c.execute("UPDATE payload SET body = x'00' WHERE hash = ?", (key,)).rowcount)
+        with pytest.raises(StoreError) as remembered:
+            await store.load("task-1")
+        await store.commit(step(other), other_lease)
+        assert (await store.load("task-2")).head.version == 1
+        assert remembered.value.reason == "payload_altered"
+
+
+@on_loop
 async def test_a_missing_payload_is_named_and_other_tasks_can_still_be_read(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "tasks.db") as store:
         task, lease = await begun(store)
