@@ -39,6 +39,12 @@ HEAD = {
     "pending_exit": {"event": "exit.cancel", "reason": "cancelled", "detail": None}, "evidence_count": 2,
     "output": "an answer", "old": {"lookup_order": 1},
 }  # fmt: skip
+HEAD_TEXT = (
+    '{"calls":{"lookup_order":2},"evidence_count":2,"observation":{"":"refused"},"old":{"lookup_order":1},'
+    '"output":"an answer","pending_exit":{"detail":null,"event":"exit.cancel","reason":"cancelled"},'
+    '"progress":{"stalled":1},"usage":{"active_ms":1234,"cost_usd":"0.0042","input_tokens":1210,"output_tokens":50,'
+    '"tool_calls":3},"visits":{"B":4}}'
+)
 ROWS = (
     TransitionRow("call.x", "WORKING", None, 3, {"b": True, "a": False}, "why"),
     decision(2, stop_reason="length", error_class="truncated", retryable=True, feedback="cut off"),
@@ -94,10 +100,7 @@ async def test_json_in_a_column_has_the_names_that_every_build_reads(tmp_path: P
         ]
     assert found == [
         '["A.LEFT","B"]',
-        '{"calls":{"lookup_order":2},"evidence_count":2,"observation":{"":"refused"},"old":{"lookup_order":1},'
-        '"output":"an answer","pending_exit":{"detail":null,"event":"exit.cancel","reason":"cancelled"},'
-        '"progress":{"stalled":1},"usage":{"active_ms":1234,"cost_usd":"0.0042","input_tokens":1210,"output_tokens":50,'
-        '"tool_calls":3},"visits":{"B":4}}',
+        HEAD_TEXT,
         '{"established":"os","id":"cust-1","roles":["customer"],"scopes":["a:read"],"tenant":"shop"}',
         '["A.LEFT","B"]',
         '{"b":true,"a":false}',
