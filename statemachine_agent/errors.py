@@ -56,6 +56,12 @@ class UnknownTaskError(RefusedError):
     reason = "unknown_task"
 
 
+class UnknownVersionError(RefusedError):
+    """The task has no such version."""
+
+    reason = "unknown_version"
+
+
 class ConflictError(SmaError):
     """Somebody else holds the task, or it has moved on since it was read."""
 

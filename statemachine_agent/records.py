@@ -150,6 +150,8 @@ class Evidence:
     asked: Mapping[str, Any]
     #: an effect touched since what it tells of: it is on record, and guards and prompts do not see it any more
     old: bool = False
+    #: it was recorded by the task that this one is forked from
+    inherited: bool = False
 
 
 @dataclass(frozen=True)

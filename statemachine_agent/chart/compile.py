@@ -6,13 +6,14 @@ It must not know stores, people's decisions or models.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 from statemachine_agent.chart.chart import Chart
 from statemachine_agent.chart.configuration import Leaves, Tree
+from statemachine_agent.chart.limits import limited
 from statemachine_agent.chart.transitions import transitions_of
 from statemachine_agent.definition.catalogue import Catalogue, held_machines
 from statemachine_agent.definition.check_masks import masks_of
@@ -52,6 +53,8 @@ class CompiledMachine:
     call_guards: frozenset[str]
     #: tools whose arguments or results hold a `number`
     with_numbers: frozenset[str]
+    #: budgets that are other than the file's, as they were given (see `limits.py`)
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -202,7 +205,8 @@ def compile_texts(texts: Mapping[str, Any]) -> CompiledMachine:
         tuple((t["name"], t["text"]) for t in found)
         for found in ((texts["machine"], *texts.get("machines", {}).values()), texts["tools"].values())
     )
-    return _from_texts(machines, tools)
+    found = _from_texts(machines, tools)
+    return limited(found, texts["limits"]) if "limits" in texts else found
 
 
 def texts_of(machine: CompiledMachine) -> dict[str, Any]:
@@ -212,6 +216,7 @@ def texts_of(machine: CompiledMachine) -> dict[str, Any]:
         "machine": _text(machine.machine_source),
         "tools": {tool: _text(source) for tool, source in machine.tool_sources.items()},
         **({"machines": held} if held else {}),
+        **({"limits": dict(machine.limits)} if machine.limits else {}),
     }
 
 

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import click
 
-from statemachine_agent import files
 from statemachine_agent.chart.compile import checked_catalogue, compile_machine
+from statemachine_agent.cli.named import catalogue_at
 from statemachine_agent.cli.options import catalogue_of, db_option, json_option, open_store, project_of, run_async
 from statemachine_agent.cli.output import say, show_json
-from statemachine_agent.definition.catalogue import Catalogue, files_at
-from statemachine_agent.definition.faults import Fault
+from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.settings import Project
-from statemachine_agent.definition.source import read, read_text
 from statemachine_agent.errors import UsageError
 from statemachine_agent.text import one_line
 
@@ -27,7 +25,8 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
     from statemachine_agent.analysis.lint import lint
 
     project = project_of(context)
-    catalogue = checked_catalogue(_named(project, paths) if paths else catalogue_of(project))
+    catalogue, named = (catalogue_at if paths else _all)(project, paths)
+    checked_catalogue(catalogue)
     catalogue.report.add(
         lint(
             catalogue,
@@ -52,7 +51,7 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
                     }
                     for f in report.faults
                 ],
-                "machines": sorted(catalogue.machines),
+                "machines": sorted(catalogue.machines.keys() & named["machine"]),
                 "tools": sorted(catalogue.tools),
             }
         )
@@ -62,11 +61,16 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
     if project.people is None:
         say(f"warning: there is no people file at {project.path(project.settings.people)}: no role is checked")
     for name, file in sorted(catalogue.machines.items()):
-        if not any(f.file == file.document.source.name for f in report.errors):
+        if name in named["machine"] and not any(f.file == file.document.source.name for f in report.errors):
             say(_line(catalogue, name))
     count = len(report.errors)
     say(f"{count or 'no'} fault{'s' if count != 1 else ''}")
     return 1 if count else 0
+
+
+def _all(project: Project, _: tuple[str, ...]) -> tuple[Catalogue, dict[str, list[str]]]:
+    catalogue = catalogue_of(project)
+    return catalogue, {"machine": list(catalogue.machines), "tool": list(catalogue.tools)}
 
 
 def _line(catalogue: Catalogue, name: str) -> str:
@@ -74,27 +78,6 @@ def _line(catalogue: Catalogue, name: str) -> str:
     tools = len(catalogue.used_tools(definition))
     proved = f", {len(definition.properties)} properties not proved yet" if definition.properties else ""
     return f"{name} {definition.version}: {len(definition.all_states)} states, {tools} tools{proved}"
-
-
-def _named(project: Project, paths: tuple[str, ...]) -> Catalogue:
-    """The files at `paths`, by what they are; machines are checked against the settings' manifests too."""
-    machines: list[Path] = []
-    tools: list[Path] = []
-    faults: list[Fault] = []
-    for place in map(Path, paths):
-        kind, reason = files.look(place)
-        if kind in (files.Kind.NOTHING, files.Kind.OTHER):
-            raise UsageError(f"{place} {reason}", hint="name a file or folder")
-        for file in files_at([place], faults):
-            source, _ = read_text(file)
-            data = read(source).data
-            is_tool = isinstance(data, dict) and "tool" in data and "machine" not in data
-            is_people = isinstance(data, dict) and "people" in data and len(data) == 1
-            if not is_people:
-                (tools if is_tool else machines).append(file)
-    given = {p.resolve() for p in tools}
-    more = [p for p in files_at(project.tools, faults) if p.resolve() not in given]
-    return Catalogue.read(machines, [*tools, *more], project.people, *project.listed)
 
 
 @click.command(short_help="Draw a machine.")

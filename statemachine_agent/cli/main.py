@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "running",
     "resume": "running",
     "cancel": "running",
+    "fork": "fork",
     "reply": "signals",
     "signal": "signals",
     "talk": "signals",

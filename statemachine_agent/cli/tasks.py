@@ -89,15 +89,18 @@ def show(context: click.Context, task: str, step: int | None, db: str | None, as
         f" {usage.active_ms / 1000:.1f} s active, {usage.cost_usd} USD"
     )
     for found in checkpoint.evidence:
-        old = ", old" if found.old else ""
-        say(f"{found.name:<8} {found.tool} from {found.source} ({found.purpose}{old}): {compact(found.payload, 160)}")
+        marks = "".join(f", {mark}" for mark, holds in (("old", found.old), ("inherited", found.inherited)) if holds)
+        say(f"{found.name:<8} {found.tool} from {found.source} ({found.purpose}{marks}): {compact(found.payload, 160)}")
     for effect in checkpoint.effects:
         receipt = f", receipt {compact(effect.receipt, 80)}" if effect.receipt is not None else ""
-        say(f"effect   {effect.key}: {effect.status}, attempt {effect.attempt}{receipt}")
+        marks = ", inherited" if effect.inherited else ""
+        say(f"effect   {effect.key}: {effect.status}, attempt {effect.attempt}{marks}{receipt}")
     for approval in checkpoint.approvals:
         by = ", ".join(f"{a['by']} as {a['role']} ({a['established']})" for a in approval.answers)
         say(f"approval {approval.id} of {approval.tool}: {approval.status}{f' by {by}' if by else ''}")
     for row in history:
+        if row["table"] == "note" and row["event"] in ("forked", "forked_from"):
+            say(f"{row['event'].replace('_', ' '):<8} {row['why']}, by {row['by']}")
         if row["table"] == "approval_event" and row["why"]:
             say(f"{row['event']:<8} by {row['by']}: {one_line(row['why'], 300)}")
     if checkpoint.cancel_requested:
@@ -165,7 +168,8 @@ def _text(line: Mapping[str, Any]) -> str:
             asked = ", ".join(f"{'' if held else 'not '}{name}" for name, held in line["asked"].items())
             return f"move     {line['source']} → {line['target']} [{line['event']}]{f' as {asked}' if asked else ''}"
         case "note":
-            return f"note     {line['event']} by {line['by']}"
+            why = f": {one_line(line['why'], 300)}" if line["why"] else ""
+            return f"note     {line['event']} by {line['by']}{why}"
         case _:
             reason = f" ({line['reason']})" if line["reason"] else ""
             where = ", ".join(line["configuration"])

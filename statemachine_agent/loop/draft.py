@@ -226,6 +226,10 @@ class Draft:
         first = [s for s in chart.tree.full(chart.initial) if s != WORKING]
         self.surely(lambda: self._settle(one for state in first for one in self._entered(state, "start")))
 
+    def stand(self) -> None:
+        """Ask people and wait anew in the states in which it stands, as when they were entered."""
+        self.surely(lambda: self._settle(one for s in self.head.configuration for one in self._opened(s, "fork")))
+
     def _left(self, state: str, event: str) -> None:
         timers = tuple(t for t in self.checkpoint.timers if t.state != state)
         self.checkpoint = replace(self.checkpoint, timers=timers)
@@ -245,11 +249,14 @@ class Draft:
         if state in ENDS:
             self._ended(state, reason)
             return []
-        definition = self.context.machine.state(state)
-        if definition is None:
+        if self.context.machine.state(state) is None:
             return self._done(state)
         self.set_head(visits={**self.head.visits, state: self.head.visits.get(state, 0) + 1})
-        match definition:
+        return self._opened(state, reason)
+
+    def _opened(self, state: str, reason: str) -> list[_Followup]:
+        """What a state of its kind begins with, and what is to follow."""
+        match definition := self.context.machine.state(state):
             case RouteState():
                 denied = self._denied()
                 self._left_machine(state, denied or reason)

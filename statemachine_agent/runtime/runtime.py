@@ -1,4 +1,4 @@
-"""The runtime as a user holds it: start, run, resume, approve, reject, resolve, signal, cancel, and the events on the way.
+"""The runtime as a user holds it: start, run, fork, resume, approve, reject, resolve, signal, cancel, and the events on the way.
 
 A web application embeds it by calling these on its own event loop. It owns no truth: that is the store's.
 """
@@ -27,9 +27,10 @@ from statemachine_agent.errors import RefusedError, SettingsError, StoreError, T
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import LEASE, Context, Event, Stopwatch
 from statemachine_agent.loop.draft import Draft
+from statemachine_agent.loop.inherit import inherit
 from statemachine_agent.policy.identity import Identity, actor_of
 from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTask, NoteRow, Status, Task
-from statemachine_agent.runtime import answer, outside
+from statemachine_agent.runtime import answer, fork, outside
 from statemachine_agent.runtime.deciding import ModelSource, deciders, stored_spec
 from statemachine_agent.runtime.drive import Stop, commit, drive
 from statemachine_agent.runtime.recover import fire_timers, recover
@@ -141,24 +142,71 @@ class Runtime:
         who = actor_of(self._roster.now(), actor)
         own = self._model.spec if self._model is not None and hasattr(self._model, "spec") else ""
         spec = stored_spec(compiled.definition, model, otherwise or own)
-        task = Task(
-            0, new_id(self.environment), new_id(self.environment), machine, compiled.definition.version, compiled.hash,
-            who, masked(compiled.masks.input, inputs), spec, self.environment.now(),
-        )  # fmt: skip
-        draft = Draft(self._context(compiled), Checkpoint(task, Head(-1, Status.RUNNING, ())), "start")
+        draft = self._new(compiled, who, masked(compiled.masks.input, inputs), spec, "start")
         draft.begin()
-        transaction, _ = draft.finish()
+        return await self._create(draft)
+
+    async def fork(
+        self,
+        task_id: str,
+        at: int,
+        actor: Identity,
+        *,
+        machine: str | None = None,
+        limits: Mapping[str, str] | None = None,
+        model: str | None = None,
+    ) -> Checkpoint:
+        """Create a task that begins as another one stood at version `at`; RefusedError where it cannot.
+
+        It is the same person's, and has what was known and what had happened; people are asked anew, and timers begin anew.
+        Nothing is undone: what happened in the other task since is answered from the ledger. `machine` takes the definition
+        of the catalogue instead of the pinned one; `limits` changes budgets, written as in a machine file, for whoever has
+        the scope `tasks:limits`; `model` as in `start`.
+        """
+        who = actor_of(self._roster.now(), actor)
+        now = await self.store.load(task_id)
+        fork.check_may_fork(now, who, limits or {})
+        past = await self.store.as_of(now.task.id, at)
+        fork.check_can_begin(past)
+        pinned = await self._machine_of(now.task)
+        compiled = fork.with_limits(pinned if machine is None else self._compiled(machine), limits or {})
+        past = fork.taken_over(past, pinned, compiled)
+        self._check_reach(compiled)
+        spec = stored_spec(compiled.definition, model, now.task.model)
+        draft = self._new(compiled, who, now.task.input, spec, "fork")
+        changed = "".join(f", {name} {text}" for name, text in (limits or {}).items())
+        came = f"{now.task.id} version {at}{changed}"
+        draft.rows.append(NoteRow("forked_from", actor.id, actor.established, came))
+        inherit(draft, past)
+        created = await self._create(draft)
+        note = NoteRow("forked", actor.id, actor.established, f"version {at} as {created.task.id}")
+        await self.store.note(now.task.no, [note])
+        return created
+
+    def _new(
+        self, compiled: CompiledMachine, who: Mapping[str, Any], inputs: Mapping[str, Any], spec: str, cause: str
+    ) -> Draft:
+        """The draft of a task that is none yet."""
+        task = Task(
+            0, new_id(self.environment), new_id(self.environment), compiled.name, compiled.definition.version,
+            compiled.hash, who, inputs, spec, self.environment.now(),
+        )  # fmt: skip
+        return Draft(self._context(compiled), Checkpoint(task, Head(-1, Status.RUNNING, ())), cause)
+
+    async def _create(self, draft: Draft) -> Checkpoint:
+        transaction, made = draft.finish()
+        task = made.task
         created = await self.store.create(
             NewTask(
                 task.id,
                 task.trace_id,
-                machine,
+                task.machine,
                 task.machine_version,
-                compiled.hash,
-                texts_of(compiled),
-                who,
+                task.definition_hash,
+                texts_of(draft.context.machine),
+                task.actor,
                 task.input,
-                spec,
+                task.model,
                 task.started_at,
                 transaction,
             )  # fmt: skip

@@ -13,7 +13,7 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
-from statemachine_agent.canonical import canonical, digest
+from statemachine_agent.canonical import canonical
 from statemachine_agent.errors import StoreError
 from statemachine_agent.records import (
     Approval,
@@ -135,42 +135,43 @@ def head_json(head: Head) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def head_hash(head: Head) -> bytes:
-    """The hash of a head as it was written."""
-    return bytes.fromhex(
-        digest(
-            {
-                "version": head.version,
-                "status": str(head.status),
-                "reason": head.reason,
-                "steps": head.steps,
-                "configuration": list(head.configuration),
-                "proposal": head.proposal,
-                **head_json(head),
-            }  # fmt: skip
-        )
-    )
+def head_document(head: Head) -> dict[str, Any]:
+    """A head as it is kept for each version."""
+    return {
+        "version": head.version, "status": str(head.status), "reason": head.reason, "steps": head.steps,
+        "configuration": list(head.configuration), "proposal": head.proposal, **head_json(head),
+    }  # fmt: skip
 
 
 def head_of(row: sqlite3.Row, proposal: Any) -> Head:
     """The head in a row of `task`."""
     with readable(f"the head of task {row['id']}"):
         body = shapes.parsed(row["head"], shapes.HEAD)
-        usage = body["usage"]
-        return Head(
-            version=row["version"],
-            status=Status(row["status"]),
-            reason=row["reason"],
-            configuration=tuple(shapes.parsed(row["configuration"], shapes.CONFIGURATION)),
-            steps=row["steps"],
-            usage=Usage(
-                usage["input_tokens"], usage["output_tokens"], _money(usage["cost_usd"]), usage["tool_calls"],
-                usage["active_ms"],
-            ),
-            visits=body["visits"], calls=body["calls"], progress=body["progress"], observation=body["observation"],
-            pending_exit=body["pending_exit"], evidence_count=body["evidence_count"], output=body["output"],
-            old=body["old"], proposal=None if proposal is None else shapes.shaped(proposal, shapes.PROPOSAL),
-        )  # fmt: skip
+        configuration = shapes.parsed(row["configuration"], shapes.CONFIGURATION)
+        return _head({**dict(row), **body, "configuration": configuration, "proposal": proposal})
+
+
+def head_at(document: Any) -> Head:
+    """The head in what was kept for a version (see `head_document`)."""
+    return _head(shapes.shaped(document, shapes.HEAD_DOCUMENT))
+
+
+def _head(known: Mapping[str, Any]) -> Head:
+    usage, proposal = known["usage"], known["proposal"]
+    return Head(
+        version=known["version"],
+        status=Status(known["status"]),
+        reason=known["reason"],
+        configuration=tuple(known["configuration"]),
+        steps=known["steps"],
+        usage=Usage(
+            usage["input_tokens"], usage["output_tokens"], _money(usage["cost_usd"]), usage["tool_calls"],
+            usage["active_ms"],
+        ),
+        visits=known["visits"], calls=known["calls"], progress=known["progress"], observation=known["observation"],
+        pending_exit=known["pending_exit"], evidence_count=known["evidence_count"], output=known["output"],
+        old=known["old"], proposal=None if proposal is None else shapes.shaped(proposal, shapes.PROPOSAL),
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------- effects and approvals

@@ -15,7 +15,7 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StaleVersionError, StoreError, UnknownTaskError
 from statemachine_agent.records import Approval, Effect, Head, Lease, NewTask, Row, Timer, Transaction
 from statemachine_agent.store import leases, payloads
-from statemachine_agent.store.codec import ROOT, chained, columns_of, head_hash, head_json, json_text, rooted
+from statemachine_agent.store.codec import ROOT, chained, columns_of, head_document, head_json, json_text, rooted
 from statemachine_agent.store.port import KeyTakenError
 from statemachine_agent.store.schema import ROW_BITS
 from statemachine_agent.times import time_text
@@ -119,7 +119,7 @@ def _write(connection: sqlite3.Connection, log: _Log, transaction: Transaction, 
         {
             "at": time_text(now), "cause": transaction.cause, "status": str(head.status), "reason": head.reason,
             "configuration": json_text(list(head.configuration)), "steps": head.steps, "tokens": head.usage.tokens,
-            "token": token, "head": head_hash(head),
+            "token": token, "head": payloads.put(connection, head_document(head)),
         },
     )  # fmt: skip
     _put_head(connection, log, head, now)

@@ -37,6 +37,12 @@ class Store(Protocol):
     async def load(self, task_id: str) -> Checkpoint:
         """A task as it stands; UnknownTaskError where there is none."""
 
+    async def as_of(self, task_id: str, version: int) -> Checkpoint:
+        """A task as it stood at a past version; UnknownVersionError where there is none, or it was not kept.
+
+        Requests for approval and timers are not among it. Of an effect whose action was replaced since, only its status is.
+        """
+
     async def definition(self, definition_hash: str) -> Mapping[str, Any]:
         """The texts that a task pinned."""
 

@@ -55,7 +55,7 @@ def cancel_requested(connection: sqlite3.Connection, task_no: int) -> bool:
 def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
     no = row["no"]
     evidence = connection.execute(
-        "SELECT * FROM evidence WHERE key BETWEEN ? AND ? ORDER BY key", _keys_of(no)
+        "SELECT * FROM evidence WHERE key BETWEEN ? AND ? ORDER BY key", keys_of(no)
     ).fetchall()
     effects = connection.execute("SELECT * FROM effect WHERE task_no = ? ORDER BY proposed_in, id", (no,)).fetchall()
     approvals = connection.execute(
@@ -72,9 +72,9 @@ def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
     newest = {a["state"]: approval_of(a, values) for a in approvals}
     head = head_of(row, values[row["proposal_hash"]] if row["proposal_hash"] else None)
     return Checkpoint(
-        task=_task(row, values),
+        task=task_of(row, values),
         head=head,
-        evidence=tuple(_evidence(e, values, head) for e in evidence),
+        evidence=tuple(evidence_of(e, values, head) for e in evidence),
         effects=tuple(effect_of(e, values) for e in effects),
         approvals=tuple(newest.values()),
         timers=tuple(Timer(t["state"], t["event"], time_of(t["due_at"])) for t in timers),
@@ -82,7 +82,7 @@ def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
     )
 
 
-def _keys_of(task_no: int) -> tuple[int, int]:
+def keys_of(task_no: int) -> tuple[int, int]:
     """The first and the last key that rows of a task can have."""
     if not 0 < task_no < 1 << (63 - ROW_BITS):
         msg = f"it cannot have the number {task_no}"
@@ -90,7 +90,8 @@ def _keys_of(task_no: int) -> tuple[int, int]:
     return task_no << ROW_BITS, (task_no + 1 << ROW_BITS) - 1
 
 
-def _task(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Task:
+def task_of(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Task:
+    """What never changes about a task, from its row in `task`."""
     return Task(
         no=row["no"], id=row["id"], trace_id=row["trace_id"], machine=row["machine"],
         machine_version=row["machine_version"], definition_hash=row["definition_hash"],
@@ -100,12 +101,14 @@ def _task(row: sqlite3.Row, values: Mapping[bytes, Any]) -> Task:
     )  # fmt: skip
 
 
-def _evidence(row: sqlite3.Row, values: Mapping[bytes, Any], head: Head) -> Evidence:
+def evidence_of(row: sqlite3.Row, values: Mapping[bytes, Any], head: Head) -> Evidence:
+    """A result as it counts under `head`."""
     return Evidence(
         name=row["name"], tool=row["tool"], purpose=row["purpose"], call_id=row["call_id"],
         request_id=row["request_id"], attempt=row["attempt"], source=row["source"], at=time_of(row["at"]),
         trust=row["trust"], payload=values[row["payload_hash"]], payload_hash=row["payload_hash"].hex(),
         asked=shapes.shaped(values[row["asked_hash"]], shapes.OBJECT), old=head.is_old(row["tool"], row["name"]),
+        inherited=row["version"] == 0,
     )  # fmt: skip
 
 
@@ -209,7 +212,7 @@ def history(connection: sqlite3.Connection, task_id: str) -> Sequence[dict[str, 
     """All rows of a task, each as a mapping with its table's name and its payloads."""
     row = task_row(connection, task_id)
     with readable(f"task {row['id']}"):
-        low, high = _keys_of(row["no"])
+        low, high = keys_of(row["no"])
     found: list[dict[str, Any]] = []
     for table in _LOG_TABLES:
         query = f"SELECT * FROM {table} WHERE key BETWEEN ? AND ?"  # noqa: S608  names of our own tables

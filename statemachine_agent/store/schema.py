@@ -9,10 +9,11 @@ What happened is appended to seven tables and never changed: `checkpoint` (one r
 moved), `decision` (one inference), `call` (one request to a tool), `evidence` (a recorded result), `effect_event` (an
 effect came a step further), `approval_event` (a request, an answer, a refused attempt) and `note`. All rows of a task share
 one numbering: the key of a row is `task_no << 20 | row`, so that the rows of a task lie together, in the order of their
-writing, whichever table they are in. `row` counts on in the task's head.
+writing, whichever table they are in. `row` counts on in the task's head. What a task has at version 0, before anything was
+asked or called, it was given by the task that it is forked from; a `note` says which.
 
 Rows chain: `chain` is SHA-256 over the chain of the row before it and the row's own content; the newest stands in the
-head. `checkpoint.head` is the hash of the head as it was written.
+head. `checkpoint.head` is the hash of the head as it was written, which is kept as a payload.
 
 Three tables say how things stand and are written over: `effect` (one row for each key of a task), `approval` and `timer`.
 A key that may have happened belongs to one effect of the whole store: a unique index holds that.

@@ -37,9 +37,13 @@ HEAD: Shape = {
     "output": (None, str),
     "old": _COUNTS,
 }  # fmt: skip
+HEAD_DOCUMENT: Shape = {
+    **HEAD, "version": int, "status": str, "reason": (str, None), "steps": int, "configuration": CONFIGURATION,
+    "proposal": (None, dict),
+}  # fmt: skip
 
 #: payloads, by what they are to a record
-TEXTS: Shape = {"machine": _NAMES, "tools": {"*": {"name": str, "text": str}}}
+TEXTS: Shape = {"machine": _NAMES, "tools": {"*": {"name": str, "text": str}}, "?limits": _NAMES}
 OBJECT: Shape = dict
 PROPOSAL: Shape = {
     "tool": str, "version": int, "args": dict, "key": str, "policy_version": str, "action_hash": str, "state": str,

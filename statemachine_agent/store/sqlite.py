@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from statemachine_agent.environment import Environment, ProcessIdentity
 from statemachine_agent.errors import StoreError
 from statemachine_agent.records import Approval, Checkpoint, Effect, Lease, NewTask, Row, Transaction
-from statemachine_agent.store import commits, leases, opening, reading
+from statemachine_agent.store import commits, leases, opening, past, reading
 from statemachine_agent.store.codec import json_text
 from statemachine_agent.store.place import Place
 from statemachine_agent.store.trouble import as_store_error
@@ -119,6 +119,10 @@ class SqliteStore:
     async def load(self, task_id: str) -> Checkpoint:
         """A task as it stands."""
         return self._read(lambda connection: reading.load(connection, task_id))
+
+    async def as_of(self, task_id: str, version: int) -> Checkpoint:
+        """A task as it stood at a past version."""
+        return self._read(lambda connection: past.as_of(connection, task_id, version))
 
     async def definition(self, definition_hash: str) -> Mapping[str, Any]:
         """The texts that a task pinned."""

@@ -194,8 +194,7 @@ ASKS: dict[str, Ask] = {
     ),
     "D5": Ask(
         "A task that used its budget up goes on under another limit, and it is recorded who raised it.",
-        without="not built; a new task with the same effects is answered from the ledger",
-        waits_for="fork",
+        ("outside/test_fork.py::test_a_budget_that_ran_out_can_be_raised",),
     ),
     "D6": Ask(
         "Ctrl+C keeps what was finished, and repeats nothing of it.", (f"{CUT}::test_interrupted_while_it_runs",)
@@ -243,9 +242,11 @@ ASKS: dict[str, Ask] = {
         waits_for="diff",
     ),
     "F8": Ask(
-        "Going back is a new task, with approvals and keys of its own.",
-        without="not built: no task goes back",
-        waits_for="fork",
+        "Going back is a new task, with approvals of its own; what was done is answered from the ledger.",
+        (
+            "outside/test_fork.py::test_people_are_asked_again_and_the_ledger_answers",
+            "outside/test_fork.py::test_it_stands_as_the_other_stood",
+        ),
     ),
     # ------------------------------------------------------------ guards and files
     "G1": Ask("A guard that errs takes no way.", (f"{G}::test_g1_a_guard_without_its_limit_takes_no_way_at_all",)),

@@ -215,7 +215,7 @@ def test_it_is_still_old_for_another_process(tmp_path: Path) -> None:
 
     again: Checkpoint = play(tmp_path, body, machine=MACHINE, texts=TOUCHING)
     assert [e.old for e in again.evidence] == [True, False, False]
-    assert again.head == end.head and codec.head_hash(again.head) == codec.head_hash(end.head)
+    assert again.head == end.head and codec.head_document(again.head) == codec.head_document(end.head)
 
 
 def test_who_approves_is_not_shown_what_is_old(tmp_path: Path) -> None:

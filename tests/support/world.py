@@ -28,7 +28,7 @@ EVE = Identity("eve", "asserted")
 PEOPLE = People.model_validate(
     {
         "people": {
-            "ann": {"scopes": ["things:read", "things:write"]},
+            "ann": {"scopes": ["things:read", "things:write", "tasks:limits"]},
             "bob": {"roles": ["boss"], "scopes": ["effects:resolve", "tasks:cancel"]},
             "ceo": {"roles": ["boss", "chief"]},
             "eve": {"roles": ["clerk"]},

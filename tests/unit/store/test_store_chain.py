@@ -48,7 +48,7 @@ def first_fault(connection: sqlite3.Connection) -> str | None:
             return f"task {task['no']}: its head"
         newest = connection.execute("SELECT head FROM checkpoint ORDER BY key DESC LIMIT 1").fetchone()["head"]
         proposal = payloads.get(connection, task["proposal_hash"]) if task["proposal_hash"] else None
-        if codec.head_hash(codec.head_of(found, proposal)) != newest:
+        if payloads.get(connection, newest) != codec.head_document(codec.head_of(found, proposal)):
             return f"task {task['no']}: the head's hash"
     return None
 

@@ -32,7 +32,9 @@ async def test_equal_values_are_stored_once_whoever_writes_them(tmp_path: Path) 
                 row = EvidenceRow(evidence(number, {"n": LONG["n"], "text": LONG["text"]}))  # another order of keys
                 task = await committed(store, task, lease, row)
             assert [e.payload for e in task.evidence] == [LONG] * 3
-        count = store._reader.execute("SELECT count(*) FROM payload WHERE length(body) > 60").fetchone()[0]
+        count = store._reader.execute(
+            "SELECT count(*) FROM payload WHERE length(body) > 60 AND hash NOT IN (SELECT head FROM checkpoint)"
+        ).fetchone()[0]
         assert count == 2  # the definition and LONG
 
 

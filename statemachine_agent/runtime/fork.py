@@ -1,0 +1,76 @@
+"""Going back: a new task that begins where another one stood, for the person whose task that was.
+
+Going back undoes nothing: what happened since stays in the ledger, and answers under its key. It must not run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from statemachine_agent.chart.compile import CompiledMachine, compile_texts, texts_of
+from statemachine_agent.errors import RefusedError
+from statemachine_agent.policy.approvals import NotEntitledError
+from statemachine_agent.records import Checkpoint, EffectStatus
+from statemachine_agent.runtime.fitting import carried, misfits
+from statemachine_agent.text import one_line
+
+LIMITS_SCOPE = "tasks:limits"
+
+_VERSIONS = "`sma trace` lists the versions; take an earlier one"
+
+
+def check_may_fork(now: Checkpoint, who: Mapping[str, object], limits: Mapping[str, str]) -> None:
+    """RefusedError unless the task is this actor's own, and nothing of it is open."""
+    actor = now.task.actor
+    if (who["id"], who["tenant"]) != (actor["id"], actor["tenant"]):
+        raise NotEntitledError(
+            f"`{one_line(str(who['id']), 60)}` may not fork this task", hint="only its actor may", reason="not_yours"
+        )
+    if limits and LIMITS_SCOPE not in who["scopes"]:  # type: ignore[operator]
+        raise NotEntitledError(
+            f"`{one_line(str(who['id']), 60)}` lacks the scope {LIMITS_SCOPE}",
+            hint="leave the limits as they are, or ask somebody who has it",
+            reason="limits",
+        )
+    if now.open_effects:
+        raise RefusedError(
+            f"its effect `{now.open_effects[0].key}` is open: it may have happened, and a fork could do it again",
+            hint="resume the task first; of an ended one, `sma resolve` settles it",
+            reason="effect_open",
+        )
+
+
+def check_can_begin(past: Checkpoint) -> None:
+    """RefusedError where no task can begin as this one stood."""
+    head = past.head
+    if head.status.is_end:
+        raise RefusedError(
+            f"at version {head.version} the task had ended: {head.status}", hint=_VERSIONS, reason="ended"
+        )
+    under_way = [e for e in past.effects if e.status.is_open or e.status is EffectStatus.APPROVED]
+    if under_way or head.pending_exit:
+        what = f"`{under_way[0].key}` was {under_way[0].status}" if under_way else "it was about to end"
+        raise RefusedError(
+            f"at version {head.version} {what}: that belongs to the other task", hint=_VERSIONS, reason="under_way"
+        )
+
+
+def taken_over(past: Checkpoint, old: CompiledMachine, new: CompiledMachine) -> Checkpoint:
+    """`past` as a task of `new`; RefusedError where it does not fit."""
+    found = misfits(past, old, new)
+    if found:
+        raise RefusedError(
+            f"the task cannot go on under {new.name} {new.definition.version}: {'; '.join(found)}",
+            hint="take an earlier version, or start a new task",
+            reason="misfit",
+        )
+    proposal = past.head.proposal
+    if proposal is None or old.hash == new.hash:
+        return past
+    return replace(past, head=replace(past.head, proposal=carried(proposal, old, new)))
+
+
+def with_limits(machine: CompiledMachine, limits: Mapping[str, str]) -> CompiledMachine:
+    """The machine with these budgets besides those that were given to it before; UsageError for one that cannot be."""
+    return compile_texts({**texts_of(machine), "limits": {**machine.limits, **limits}}) if limits else machine
