@@ -30,6 +30,8 @@ NAMES, REPORT = Path(os.environ.get("MUTANTS", "mutants.txt")), Path(os.environ.
 CHILDREN = int(os.environ.get("CHILDREN", "1"))
 #: what was compiled for an earlier mutant must be compiled again
 FORGOTTEN = ("statemachine_agent", "tests", "unit", "support", "invalid", "nested", "endings")
+#: these compile nothing: of what is kept, only what they keep themselves depends on their mutants
+COMPILING_NOTHING = ("loop", "store", "policy")
 CACHES: list[Callable[[], None]] = []
 FAILED: list[str] = []
 
@@ -79,6 +81,11 @@ def _reached(session: pytest.Session) -> tuple[dict[str, list[pytest.Item]], dic
 
 def _caches() -> list[Callable[[], None]]:
     """How to empty those of the modules that are imported by now; what is frozen is not found again."""
+    packages = {name.split(".")[1] for name in NAMES.read_text().split()}
+    if packages <= set(COMPILING_NOTHING):
+        ours = tuple(f"statemachine_agent.{package}" for package in packages)
+        found = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
+        return [one.cache_clear for one in found if str(one.__module__).startswith(ours)]
     kept = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
     modules = [module for name, module in sys.modules.items() if name.startswith("statemachine_agent")]
     weak = [one for module in modules for one in vars(module).values() if isinstance(one, WeakValueDictionary)]
