@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from unit.store.making import (
     STARTED,
     USAGE,
@@ -22,6 +23,7 @@ from unit.store.making import (
     step,
 )
 
+from statemachine_agent.environment import SimulatedEnvironment
 from statemachine_agent.records import (
     ApprovalRow,
     ApprovalStatus,
@@ -35,6 +37,7 @@ from statemachine_agent.records import (
 )
 from statemachine_agent.store import commits
 from statemachine_agent.store.sqlite import SqliteStore
+from statemachine_agent.times import time_text
 
 WHEN = "2026-10-28T11:17:43.000125Z"
 
@@ -170,3 +173,34 @@ async def test_a_hundred_tasks_are_listed_unless_more_are_asked_for(tmp_path: Pa
         await store._write(lambda c: [commits.create(c, new_task(f"t-{n}")) for n in range(101)])
         assert [row["id"] for row in await store.tasks()] == [f"t-{n}" for n in range(100, 0, -1)]
         assert len(await store.tasks(limit=101)) == 101
+
+
+@pytest.mark.parametrize("said", [STARTED + timedelta(seconds=9), None])
+@on_loop
+async def test_what_names_no_moment_of_its_own_has_that_of_its_commit(tmp_path: Path, said: datetime | None) -> None:
+    """The one that the transaction says, and without it that of the clock."""
+    clock = SimulatedEnvironment()
+    with SqliteStore(tmp_path / "tasks.db", clock) as store:
+        task, lease = await begun(store)
+        clock.advance(3600)
+        moment = said or clock.now()
+        asked, sent = approval(requested_at=None), effect(at=None)
+        await store.commit(step(task, at=said, effects=(sent,), approvals=(asked,)), lease)
+        found = await store.load("task-1")
+        assert (found.effects, found.approvals) == (
+            (replace(sent, at=moment),),
+            (replace(asked, requested_at=moment),),
+        )
+        assert (await rows(store))[-1]["at"] == time_text(moment)
+        assert [row["updated_at"] for row in await store.tasks()] == [time_text(moment)]
+
+
+@on_loop
+async def test_a_row_that_is_noted_brings_its_payloads(tmp_path: Path) -> None:
+    """Without a version, and nothing less; of a task that is not there nobody asked for anything."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, _ = await begun(store)
+        await store.note(task.task.no, [call(args={"order_id": "noted"})])
+        (noted,) = [row for row in await rows(store) if row["table"] == "call"]
+        assert (noted["version"], noted["args"]) == (0, {"order_id": "noted"})
+        assert await store.cancel_requested(task.task.no + 1) is False
