@@ -45,3 +45,10 @@ def asked(place: str, told: Mapping[str, Any], descriptors: Sequence[int]) -> tu
         news.close()
         raise
     return news, process
+
+
+def stay(server: socket.socket) -> bool:
+    """Whether the server at the other end has noted that it is to stay until this end is closed."""
+    body = json.dumps({"kind": "stay"}).encode()
+    server.sendall(len(body).to_bytes(4, "big") + body)
+    return server.recv(5, socket.MSG_WAITALL) == b"ready"

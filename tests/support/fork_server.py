@@ -53,7 +53,7 @@ class Server:
     """Takes orders until nobody is there any more, and tells each asker how its process ended."""
 
     def __init__(self, place: str, life: int) -> None:
-        self.life = life
+        self.lives = {life}  # at the other end of each is somebody who may still ask
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(place)
         listener.listen(64)
@@ -69,8 +69,11 @@ class Server:
     def serve(self) -> tuple[Mapping[str, Any], list[int]] | None:
         """Return an order with its descriptors, in a new process that is to carry it out; nothing, when all is over."""
         while True:
-            ready, _, _ = select.select([self.listener, self.life, self.woken, *self.watched], [], [])
-            if self.life in ready:
+            ready, _, _ = select.select([self.listener, *self.lives, self.woken, *self.watched], [], [])
+            for life in self.lives & set(ready):
+                self.lives.remove(life)
+                os.close(life)
+            if not self.lives:
                 return None
             for asker in self.watched.keys() & set(ready):
                 os.kill(self.watched.pop(asker), signal.SIGKILL)
@@ -83,6 +86,11 @@ class Server:
                 if received is None:
                     continue
                 order, descriptors = received
+                if order["kind"] == "stay":
+                    life = asker.detach()
+                    self.lives.add(life)
+                    os.write(life, b"ready")
+                    continue
                 # A signal that comes before the new process is what it shall be waits until then.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
                 process = os.fork()
@@ -181,7 +189,7 @@ def main(place: str, life: str, *more: str) -> None:
     own = len(os.environ["PYTHONPATH"].split(os.pathsep))  # of `sys.path`, at its beginning
     prepare(more)
     server = Server(place, int(life))
-    os.write(server.life, b"ready")
+    os.write(int(life), b"ready")
     served = server.serve()
     if served is None:
         os._exit(0)

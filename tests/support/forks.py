@@ -1,21 +1,24 @@
 """`Popen` for Python programs, without the third of a second in which each new interpreter imports the same modules.
 
-A process of `support.fork_server`, one for each process of pytest, has imported them and forks. What comes of it is a process
-of its own, with a number of its own, that can be killed. Whatever an interpreter looks at when it starts (`PYTHON…`, the
+A process of `support.fork_server`, one for all workers of a run, has imported them and forks. What comes of it is a process of
+its own, with a number of its own, that can be killed. Whatever an interpreter looks at when it starts (`PYTHON…`, the
 locale, its options), and every other program, is started in the usual way; so is everything under `REAL_PROCESSES=1`.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,11 +138,47 @@ _STARTED = _start(os.environ)
 _ALL_NEW = bool(os.environ.get("REAL_PROCESSES"))
 
 
+#: names a run of pytest-xdist, whose workers share their servers
+_RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+#: while they are open, the servers of this process stay
+_LIVES: list[socket.socket] = []
+
+
 @functools.cache
 def _server(more: tuple[str, ...]) -> str:
-    """Where a server of this process listens; it ends when this process does."""
-    folder = tempfile.TemporaryDirectory(prefix="forks-")
-    place = str(Path(folder.name, "socket"))
+    """Where a server with these modules listens; it ends when nobody is left who asked for it."""
+    folder = _folder()
+    place = str(folder / f"{zlib.crc32(repr(more).encode()):x}")
+    with Path(f"{place}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _LIVES.append(_joined(place) or _started(place, more))
+    return place
+
+
+def _folder() -> Path:
+    if _RUN is None:
+        folder = Path(tempfile.mkdtemp(prefix="forks-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    else:
+        folder = Path(tempfile.gettempdir(), f"forks-{_RUN}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _joined(place: str) -> socket.socket | None:
+    """A line to the server that another worker has started."""
+    ours = socket.socket(socket.AF_UNIX)
+    with suppress(OSError):
+        ours.connect(place)
+        if fork_order.stay(ours):
+            return ours
+    ours.close()
+    return None
+
+
+def _started(place: str, more: tuple[str, ...]) -> socket.socket:
+    """A line to a new server."""
+    Path(place).unlink(missing_ok=True)
     ours, theirs = socket.socketpair()
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("SMA_", "PYTEST_"))}
     with theirs:
@@ -151,9 +190,13 @@ def _server(more: tuple[str, ...]) -> str:
     assert ours.recv(5, socket.MSG_WAITALL) == b"ready", "the fork server did not start"
 
     def end() -> None:
-        ours.close()
+        for life in _LIVES:
+            life.close()
         process.wait()
-        folder.cleanup()
+        for path in (place, f"{place}.lock"):
+            Path(path).unlink(missing_ok=True)
+        with suppress(OSError):  # something of another server is in it
+            Path(place).parent.rmdir()
 
     atexit.register(end)
-    return place
+    return ours

@@ -11,15 +11,17 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mcp
 import pytest
 
 from statemachine_agent.cli.main import run
 from statemachine_agent.sandbox import Sandbox
 from support import forks
 from support.refund import ROOT
+
+if TYPE_CHECKING:  # half a second in every process that only looks which tests there are
+    import mcp
 
 SETTINGS = str(ROOT / "statemachine-agent.toml")
 
@@ -29,6 +31,8 @@ async def served(
     db: Path, urls: Mapping[str, str], actor: str = "cust-3391", script: str = "conversation"
 ) -> AsyncIterator[mcp.Client]:
     """A client of `sma mcp`, which is a process of its own."""
+    import mcp  # noqa: PLC0415
+
     words = ["-m", "statemachine_agent", "--settings", SETTINGS, "mcp", "--actor", actor, "--db", str(db)]
     words += ["--model", f"scripted:{ROOT}/scripts/{script}.yaml"]
     command, *words = [*forks.relayed(forks.HeavyPopen), *words]
@@ -187,6 +191,8 @@ def test_what_a_tool_prints_does_not_reach_the_client(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text("script: s\nsteps: [{say: x}]\n")
 
     async def main() -> None:
+        import mcp  # noqa: PLC0415
+
         words = ["-m", "statemachine_agent", "mcp", "--actor", "anna", "--model", "scripted:script.yaml"]
         server = mcp.StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path)
         async with mcp.Client(mcp.stdio_client(server)) as client:
