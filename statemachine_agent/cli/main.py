@@ -31,6 +31,7 @@ COMMANDS = {
     "resume": "running",
     "cancel": "running",
     "fork": "fork",
+    "diff": "diff",
     "reply": "signals",
     "signal": "signals",
     "talk": "signals",

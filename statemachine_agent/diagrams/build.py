@@ -27,6 +27,7 @@ from statemachine_agent.diagrams import words
 from statemachine_agent.diagrams.mainline import MainLine
 from statemachine_agent.diagrams.picture import Edge, End, Exit, Exits, Holder, Line, Node, Picture, Tool, is_exit
 from statemachine_agent.diagrams.trail import Trail, between, fitting
+from statemachine_agent.times import duration
 
 
 def picture_of(machine: CompiledMachine, trail: Trail | None = None) -> Picture:
@@ -189,7 +190,7 @@ class _Builder:
             case ApprovalState():
                 most = state.approval.at_most
                 asked = (f"asked at most {words.so_often(most)}",) if most else ()
-                return (*self._roles(state), f"expires after {words.duration(state.approval.expires)}", *asked)
+                return (*self._roles(state), f"expires after {duration(state.approval.expires)}", *asked)
             case WaitState():
                 many = f", at most {state.wait.at_most} times" if state.wait.at_most else ""
                 return (f"{words.waited(state.wait)}{many}",)

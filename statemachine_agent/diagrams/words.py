@@ -18,6 +18,7 @@ from statemachine_agent.definition.references import MACHINE_ROOTS, Reference, p
 from statemachine_agent.definition.states import Given, Wait
 from statemachine_agent.diagrams.picture import Exits, Line, is_done
 from statemachine_agent.text import one_line
+from statemachine_agent.times import duration
 
 #: kinds of state, and who decides or what happens there
 KINDS = {
@@ -156,22 +157,9 @@ def people(roles: Mapping[str, int], beside: Mapping[str, int] | None = None) ->
     return listed(f"another {role}" if before else role for role, before in named)
 
 
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))
-
-
 def so_often(count: int) -> str:
     """`once`, `3 times`."""
     return "once" if count == 1 else f"{count} times"
-
-
-def duration(time: timedelta) -> str:
-    """A duration as an author writes it: `2h`, `1h 30m`."""
-    rest = round(time / timedelta(milliseconds=1))
-    parts = []
-    for size, unit in _UNITS:
-        count, rest = divmod(rest, size)
-        parts += [f"{count}{unit}"] if count else []
-    return " ".join(parts) or "0s"
 
 
 def limits(budget: Limits) -> tuple[str, ...]:

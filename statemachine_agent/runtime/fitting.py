@@ -20,7 +20,7 @@ from statemachine_agent.tools.results import BadResultError, accept
 
 
 def misfits(checkpoint: Checkpoint, old: CompiledMachine, new: CompiledMachine) -> list[str]:
-    """What keeps the task from going on under `new`, each in a sentence; empty where nothing does."""
+    """What keeps a task that has nothing under way from going on under `new`, each in a sentence; empty where nothing does."""
     if old.hash == new.hash:
         return []
     return [*_place(checkpoint, old, new), *_input(checkpoint, old, new), *_known(checkpoint, old, new),
@@ -77,12 +77,10 @@ def _known(checkpoint: Checkpoint, old: CompiledMachine, new: CompiledMachine) -
 
 
 def _done(checkpoint: Checkpoint, old: CompiledMachine, new: CompiledMachine) -> Iterator[str]:
-    """What happened must be found again under its key, and what may have happened must be settled."""
+    """What happened must be found again under its key."""
     for effect in checkpoint.effects:
-        now = new.tools.get(effect.tool)
-        if effect.status.is_open:
-            yield f"its effect `{effect.key}` is {effect.status}: it goes on as it is until that is settled"
-        elif effect.status.is_done and now is not None and _key(now) != _key(old.tools[effect.tool]):
+        was, now = old.tools.get(effect.tool), new.tools.get(effect.tool)
+        if effect.status.is_done and was is not None and now is not None and _key(was) != _key(now):
             yield f"`{effect.tool}` makes its key in another way: `{effect.key}`, which happened, would not be found"
 
 

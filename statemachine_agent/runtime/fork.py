@@ -48,12 +48,19 @@ def check_can_begin(past: Checkpoint) -> None:
         raise RefusedError(
             f"at version {head.version} the task had ended: {head.status}", hint=_VERSIONS, reason="ended"
         )
-    under_way = [e for e in past.effects if e.status.is_open or e.status is EffectStatus.APPROVED]
-    if under_way or head.pending_exit:
-        what = f"`{under_way[0].key}` was {under_way[0].status}" if under_way else "it was about to end"
+    what = under_way(past)
+    if what is not None:
         raise RefusedError(
             f"at version {head.version} {what}: that belongs to the other task", hint=_VERSIONS, reason="under_way"
         )
+
+
+def under_way(past: Checkpoint) -> str | None:
+    """What this task alone can finish, if there is anything: an action that was approved or sent, an end that is due."""
+    found = [e for e in past.effects if e.status.is_open or e.status is EffectStatus.APPROVED]
+    if found:
+        return f"`{found[0].key}` was {found[0].status}"
+    return "it was about to end" if past.head.pending_exit else None
 
 
 def taken_over(past: Checkpoint, old: CompiledMachine, new: CompiledMachine) -> Checkpoint:

@@ -237,9 +237,10 @@ ASKS: dict[str, Ask] = {
     ),
     "F6": Ask(
         "A deployment breaks no task that is under way.",
-        (f"{F}::test_f6_tasks_in_five_states_outlive_a_deployment",),
-        without="a verdict for each open task before the deployment is not built",
-        waits_for="diff",
+        (
+            f"{F}::test_f6_tasks_in_five_states_outlive_a_deployment",
+            f"{F}::test_f6_a_verdict_for_each_task_before_a_deployment",
+        ),
     ),
     "F8": Ask(
         "Going back is a new task, with approvals of its own; what was done is answered from the ledger.",

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from statemachine_agent import SimulatedEnvironment
+from statemachine_agent.chart.compile import checked_catalogue, compile_machine
 from statemachine_agent.errors import IllegalConfigurationError, StoreError
 from statemachine_agent.records import Checkpoint
+from statemachine_agent.runtime.verdicts import verdicts
 from support.playing import swap
 from support.world import ANN, BOB, DONE, GOOD, LOOK, LOOK_STEP, MACHINE, ONE, World, act_step, world
 
@@ -161,6 +163,48 @@ async def stand(here: World, thing: str) -> Checkpoint:
     if thing == "answered":
         await runtime.approve(task.approvals[0].id, BOB)
     return await runtime.status(task.task.id)
+
+
+def test_f6_a_verdict_for_each_task_before_a_deployment(tell: Callable[..., Any]) -> None:
+    """Ask F6: nothing is deployed and nothing is changed, and of each task it is said whether the new version could take it."""
+    renamed = swap(FIRST, ("  RESTING:", "  NAPPING:"), ("goto: RESTING}", "goto: NAPPING}"))
+    raised = swap(FIRST, ("steps: 6", "steps: 7"))
+
+    async def hang(_: object) -> object:
+        await asyncio.sleep(9)
+        return DONE
+
+    tasks = {}
+    for thing in THINGS:
+
+        async def begin(here: World, thing: str = thing) -> Checkpoint:
+            return await stand(here, thing)
+
+        amount = 20 if thing == "sent" else 200 + len(thing)
+        tasks[thing] = tell(begin, LOOK_STEP, act_step(amount, thing), machine=FIRST, act=[hang])
+
+    async def judge(here: World) -> dict[str, tuple[str, str]]:
+        machine = compile_machine(checked_catalogue(here.runtime.catalogue), "tiny")
+        found = {one.task: one for one in await verdicts(here.store, {"tiny": machine})}
+        for task in tasks.values():
+            assert await here.runtime.status(task.task.id) == task
+        return {thing: (found[t.task.id].verdict, "; ".join(found[t.task.id].why)) for thing, t in tasks.items()}
+
+    under_way = {
+        "answered": "`act:answered:208` was approved, which it finishes itself",
+        "sent": "`act:sent:20` was intended, which it finishes itself",
+    }
+    assert tell(judge, machine=FIRST) == dict.fromkeys(THINGS, ("same", ""))
+    stays = {thing: ("stays", why) for thing, why in under_way.items()}
+    assert tell(judge, machine=raised) == dict.fromkeys(THINGS, ("fits", "")) | stays
+    late = {"late": ("stays", "it stands in `RESTING`, which is no state any more")}
+    assert tell(judge, machine=renamed) == dict.fromkeys(THINGS, ("fits", "")) | stays | late
+    gone = tell(judge, machine=SECOND, texts=TOOLS)
+    assert {thing: why.partition(",")[0] for thing, (_, why) in gone.items() if thing not in under_way} == {
+        "begun": "it stands in `LOOKING`",
+        "late": "it stands in `RESTING`",
+        "asked": "it stands in `ASKING`",
+    }
 
 
 def test_f6_tasks_in_five_states_outlive_a_deployment(tell: Callable[..., Any]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
-from decimal import Decimal
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
