@@ -137,15 +137,13 @@ class Draft:
 
     # ------------------------------------------------------------ moves
 
-    def ask(self, event: str, call: Mapping[str, Any] | None = None) -> Macrostep:
+    def ask(self, event: str) -> Macrostep:
         """What the chart would do on `event`; nothing changes."""
-        return self.context.machine.chart.fire(
-            self.head.configuration, event, answers(self.context, self.checkpoint, call)
-        )
+        return self.context.machine.chart.fire(self.head.configuration, event, answers(self.context, self.checkpoint))
 
-    def fire(self, event: str, *, reason: str | None = None, call: Mapping[str, Any] | None = None) -> Macrostep:
+    def fire(self, event: str, *, reason: str | None = None) -> Macrostep:
         """Send `event` and do what follows from it."""
-        step = self.ask(event, call)
+        step = self.ask(event)
         self.apply(step, reason)
         return step
 
@@ -446,11 +444,12 @@ def _unverified(machine: MachineDefinition, asked: Mapping[str, bool]) -> str | 
     names = [*machine.success]
     for held, state in machine.inlined.items():
         names += [named_in(held.lower(), name) for name in state.of.success]
-    for name in written_out(machine, names):
+    for name in names:
         if asked.get(name) is False:
-            guard = machine.guards.get(name, "")
-            text = f": {shorten(guard, 300)}" if isinstance(guard, str) and guard else ""
-            return f"`success` does not hold: `{name}` is false{text}"
+            guard = machine.guards[name]
+            parts = ", ".join(f"`{part}`" for part in written_out(machine, [name]))
+            text = guard if isinstance(guard, str) else f"one of {parts} is"
+            return f"`success` does not hold: `{name}` is false: {shorten(text, 300)}"
     return "`success` holds, and an effect is still open" if asked.get(SETTLED) is False else None
 
 
