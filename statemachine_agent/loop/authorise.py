@@ -43,8 +43,8 @@ def _looked_for(checked: CheckedCall, call: Call, effect: Effect | None) -> Auth
     sent = Action(
         call.manifest.tool, call.manifest.version, effect.args, effect.key, rules
     )  # judged by the rules of now
-    approval_id, call = _permitted(checked, replace(call, action=sent))
-    return AuthorisedCall(checked, (call,), approval_id)
+    _, call = _permitted(checked, replace(call, action=sent))
+    return AuthorisedCall(checked, (call,))
 
 
 def _permitted(checked: CheckedCall, call: Call) -> tuple[str | None, Call]:
@@ -54,8 +54,7 @@ def _permitted(checked: CheckedCall, call: Call) -> tuple[str | None, Call]:
     try:
         return _ruled(checked, call, call.manifest)
     except GuardError as problem:
-        kind = "guard_error" if checked.proposal.planned is None else "blocked"
-        return None, call.but(kind, "guard_error", problem.message)
+        return None, call.but("guard_error", "guard_error", problem.message)
 
 
 def _ruled(checked: CheckedCall, call: Call, manifest: ToolManifest) -> tuple[str | None, Call]:
