@@ -36,6 +36,7 @@ from statemachine_agent.records import (
     TransitionRow,
 )
 from statemachine_agent.store import commits
+from statemachine_agent.store.schema import ROW_BITS
 from statemachine_agent.store.sqlite import SqliteStore
 from statemachine_agent.times import time_text
 
@@ -204,3 +205,43 @@ async def test_a_row_that_is_noted_brings_its_payloads(tmp_path: Path) -> None:
         (noted,) = [row for row in await rows(store) if row["table"] == "call"]
         assert (noted["version"], noted["args"]) == (0, {"order_id": "noted"})
         assert await store.cancel_requested(task.task.no + 1) is False
+
+
+@on_loop
+async def test_a_request_is_found_by_the_end_of_its_id_while_that_names_one(tmp_path: Path) -> None:
+    """As a task is; one whose whole id was written is found, whatever else ends so."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        every = [
+            approval(name, state=f"S{n}") for n, name in enumerate(("aaaa-1111", "bbbb-1111", "1111", "cccc-2222"))
+        ]
+        await store.commit(step(task, approvals=tuple(every)), lease)
+        assert await store.approval("2222") == ("task-1", every[3])
+        assert await store.approval("1111") == ("task-1", every[2])
+        for asked in ("-1111", "222", "%222", "____", "", "3333", "2222-cccc"):
+            assert await store.approval(asked) is None, asked
+
+
+@on_loop
+async def test_a_result_that_an_effect_made_old_is_read_as_old(tmp_path: Path) -> None:
+    """Of that tool, up to that number, and no other."""
+    found = [evidence(1, {}), evidence(2, {}, tool="search"), evidence(3, {})]
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        await store.commit(step(task, *map(EvidenceRow, found), head={"old": {"lookup_order": 2}}), lease)
+        assert (await store.load("task-1")).evidence == (replace(found[0], old=True), found[1], found[2])
+
+
+@on_loop
+async def test_the_last_row_that_a_task_can_have_is_its_own(tmp_path: Path) -> None:
+    """And the first of the next task is not."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        await begun(store, "task-2")
+        await store._write(lambda c: c.execute("UPDATE task SET row = ? WHERE no = 1", ((1 << ROW_BITS) - 3,)).rowcount)
+        await store.commit(step(task, EvidenceRow(evidence(1, {}))), lease)
+        assert [(row["table"], row["row"]) for row in (await rows(store))[-2:]] == [
+            ("evidence", (1 << ROW_BITS) - 2),
+            ("checkpoint", (1 << ROW_BITS) - 1),
+        ]
+        assert [row["row"] for row in await store.history("task-2")] == [1, 2]

@@ -162,6 +162,31 @@ async def test_what_was_altered_is_named(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE task SET configuration = '{}'", "the list of tasks cannot be read: `{}` was never written"),
+        ("UPDATE task SET head = replace(head, '\"cost_usd\":\"0\"', '\"cost_usd\":\"-1\"')",
+         "the head of task task-1 cannot be read: `-1` was never written"),
+        ("UPDATE definition SET texts_hash = (SELECT input_hash FROM task)",
+         'the definition dddddddddddd cannot be read: `{"message": "charged twice", "order_id": "8472"}` was never written'),
+        ("UPDATE task SET actor = '\"' || hex(zeroblob(60)) || '\"'",
+         'task task-1 cannot be read: `"' + "0" * 79 + "` was never written"),
+        ("UPDATE task SET actor = replace(hex(zeroblob(50000)), '0', '[')",
+         "task task-1 cannot be read: it is nested too deeply"),
+    ],
+)  # fmt: skip
+@on_loop
+async def test_a_value_that_was_never_written_is_quoted(tmp_path: Path, change: str, said: str) -> None:
+    """Its beginning, after the name of what cannot be read."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        await store.create(new_task())
+        await store._write(lambda c: c.execute(change).rowcount)
+        reads = {"the list": store.tasks, "the defi": lambda: store.definition("d" * 64)}
+        read = reads.get(said[:8], lambda: store.load("task-1"))
+        assert await told(read) == (StoreError, said, "it was altered; restore a backup", "altered")
+
+
 @pytest.mark.parametrize("number", [0, -1, 1 << (63 - ROW_BITS)])
 @on_loop
 async def test_a_task_whose_number_no_row_can_have_was_altered(tmp_path: Path, number: int) -> None:
