@@ -57,17 +57,22 @@ ACTOR = {"id": "ann", "tenant": "default", "roles": [], "scopes": ["things:read"
 
 
 @lru_cache(maxsize=32)
-def compiled(machine: str = MACHINE, *texts: str) -> CompiledMachine:
-    found = catalogue(machine, *texts)
+def compiled(machine: str = MACHINE, *texts: str, held: tuple[str, ...] = ()) -> CompiledMachine:
+    found = catalogue(machine, *texts, held=held)
     assert not found.report.errors, str(found.report)
     return compile_machine(found, "tiny")
 
 
 def standing(
-    *leaves: str, machine: str = MACHINE, texts: tuple[str, ...] = (), heard: list[Event] | None = None, **head: Any
+    *leaves: str,
+    machine: str = MACHINE,
+    texts: tuple[str, ...] = (),
+    held: tuple[str, ...] = (),
+    heard: list[Event] | None = None,
+    **head: Any,
 ) -> tuple[Context, Checkpoint]:
     """A task in these states; its clock stands, and it is its seventh version."""
-    clock, known = SimulatedEnvironment(), compiled(machine, *texts)
+    clock, known = SimulatedEnvironment(), compiled(machine, *texts, held=held)
     roster = Roster(PEOPLE)
     nothing = cast("Any", None)
     context = Context(
@@ -100,10 +105,8 @@ def request(draft: Draft, status: ApprovalStatus = ApprovalStatus.OPEN, state: s
     )  # fmt: skip
 
 
-def propose(draft: Draft, amount: int = 10, *, raised: bool = False) -> None:
-    draft.accept_proposal(
-        act(draft.context.machine, amount), state="LOOKING", row=2, raised=raised, step=4, call_id="c1"
-    )
+def propose(draft: Draft, amount: int = 10, *, raised: bool = False, state: str = "LOOKING") -> None:
+    draft.accept_proposal(act(draft.context.machine, amount), state=state, row=2, raised=raised, step=4, call_id="c1")
 
 
 def having(draft: Draft, **parts: Any) -> Draft:
