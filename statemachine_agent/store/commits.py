@@ -159,7 +159,8 @@ def _put_effect(connection: sqlite3.Connection, task_no: int, effect: Effect, no
             ),
         )  # fmt: skip
     except sqlite3.IntegrityError as problem:
-        if "effect.key" in str(problem) or "effect_happens_once" in str(problem):
+        # the index `effect_happens_once`: a second one of the same task is written over the first
+        if problem.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
             raise KeyTakenError(f"the effect `{effect.key}` belongs to another task: nothing was written") from None
         raise
 

@@ -92,7 +92,7 @@ def _decompressed(body: bytes) -> tuple[bytes, bytes]:
 
 
 def _unpacked(key: bytes, compressed: bool, body: bytes) -> object:  # noqa: FBT001
-    with suppress(zlib.error, ValueError):
+    with suppress(zlib.error, ValueError, RecursionError):
         text, rest = _decompressed(body) if compressed else (body, b"")
         if sha256(text).digest() == key and not rest:
             return json.loads(text)

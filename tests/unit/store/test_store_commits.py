@@ -152,6 +152,20 @@ async def test_a_key_that_may_have_happened_belongs_to_one_task_of_the_store(tmp
             two = await committed(store, two, lease_2, effects=(effect("refund:1", EffectStatus.PROPOSED),))
 
 
+@pytest.mark.parametrize("changes", [{"tool": None}, {"key": None}, {"action_hash": None}])
+@on_loop
+async def test_an_effect_that_cannot_be_written_is_not_said_to_be_taken(
+    tmp_path: Path, changes: dict[str, None]
+) -> None:
+    """Nobody else holds it: it lacks something, and trying under another key would not help."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        task, lease = await begun(store)
+        with pytest.raises(StoreError) as caught:
+            await store.commit(step(task, effects=(replace(effect(), **changes),)), lease)
+        assert caught.value.message == f"the database refused: NOT NULL constraint failed: effect.{next(iter(changes))}"
+        assert await store.load("task-1") == task
+
+
 @pytest.mark.parametrize("given_up", [EffectStatus.ABANDONED, EffectStatus.REJECTED])
 @on_loop
 async def test_a_key_that_was_given_up_is_free_again(tmp_path: Path, given_up: EffectStatus) -> None:

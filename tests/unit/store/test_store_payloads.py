@@ -5,12 +5,12 @@ from __future__ import annotations
 import zlib
 from base64 import b85encode
 from dataclasses import replace
-from hashlib import sha512
+from hashlib import sha256, sha512
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.store.making import approval, begun, committed, decision, effect, evidence, on_loop, step
+from unit.store.making import approval, begun, committed, decision, effect, evidence, new_task, on_loop, step
 
 from statemachine_agent.canonical import canonical, digest
 from statemachine_agent.errors import CanonicalError, StoreError
@@ -87,6 +87,19 @@ async def test_an_altered_payload_is_refused_and_named(tmp_path: Path, body: byt
         for reading in (store.load, store.history):
             with pytest.raises(StoreError, match=f"payload {digest(LONG)[:12]} was altered after it was written"):
                 await reading("task-1")
+
+
+@pytest.mark.parametrize("body", [b"x", b"\xff", b"[" * 100_000, b""])
+@on_loop
+async def test_a_payload_that_was_written_by_hand_is_refused_too(tmp_path: Path, body: bytes) -> None:
+    """Its hash fits, and it is no JSON, or nested deeper than anything that is read."""
+    key = sha256(body).digest()
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        await store.create(new_task())
+        await store._write(lambda c: c.execute("INSERT INTO payload VALUES (NULL, ?, 0, ?)", (key, body)).rowcount)
+        await store._write(lambda c: c.execute("UPDATE task SET input_hash = ?", (key,)).rowcount)
+        with pytest.raises(StoreError, match=f"^the payload {key.hex()[:12]} was altered after it was written"):
+            await store.load("task-1")
 
 
 @on_loop
