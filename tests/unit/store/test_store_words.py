@@ -78,7 +78,7 @@ async def test_who_asks_for_what_is_not_there_is_told_what_was_looked_for(tmp_pa
         for number in range(2):
             await store.create(new_task(f"{number}-aaaa"))
         lists = "`sma tasks` lists them"
-        for asked, said in (("nobody", "nobody"), ("a\nb" + "c" * 100, "a b" + "c" * 76 + "…")):
+        for asked, said in (("nobody", "nobody"), ("0000", "0000"), ("a\nb" + "c" * 100, "a b" + "c" * 76 + "…")):
             assert await told(lambda a=asked: store.load(a)) == (
                 UnknownTaskError, f"there is no task {said}", lists, "unknown_task",
             )  # fmt: skip

@@ -128,6 +128,24 @@ async def test_a_claim_that_is_cancelled_while_it_is_made_is_given_back(tmp_path
         assert (await store.claim("task-1", ELSEWHERE, HOUR)).token == 2
 
 
+@on_loop
+async def test_a_claim_that_came_to_nothing_is_not_given_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One that was never begun, or was refused, after nobody waited for it: there is nothing to give, and nothing to tell."""
+    environment = Slow()
+    with SqliteStore(tmp_path / "tasks.db") as other, SqliteStore(tmp_path / "tasks.db", environment) as store:
+        await begun(other)
+        refused = asyncio.ensure_future(store.claim("task-1", ELSEWHERE, HOUR))
+        await asyncio.to_thread(environment.gate.entered.wait)
+        waiting = asyncio.ensure_future(store.claim("task-1", ELSEWHERE, HOUR))
+        await asyncio.sleep(0)
+        for claiming in (waiting, refused):
+            claiming.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await claiming
+        environment.gate.let_go()
+    assert caplog.records == []
+
+
 async def held_by_nobody(store: SqliteStore) -> None:
     while store._reader.execute("SELECT count(*) FROM lease WHERE owner IS NULL").fetchone()[0] != 1:
         await asyncio.sleep(0.001)
