@@ -179,7 +179,9 @@ def test_no_column_of_json_is_forgotten() -> None:
     ("value", "shape", "fitting"),
     [
         (1, int, True), (True, int, False), (1.5, int, False), (True, bool, True), (1, bool, False), ("x", str, True),
-        (None, str, False), (None, (None, str), True), ({}, dict, True), ([], dict, False), ([], [str], True),
+        (None, str, False), (None, (None, str), True),
+        ("x", (None, str), True), (5, (None, str), False), (["x", None], [(None, str)], True), (["x", 5], [(None, str)], False),
+        ({}, dict, True), ([], dict, False), ([], [str], True),
         (["a", 1], [str], False), ({"a": 1}, {"*": int}, True), ({"a": "1"}, {"*": int}, False),
         ({"a": 1, "more": 2}, {"a": int}, True), ({}, {"a": int}, False), ({}, {"?a": int}, True),
         ({"a": None}, {"?a": int}, False), (float("inf"), float, False), (float("inf"), object, False), (None, object, True),

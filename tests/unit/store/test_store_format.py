@@ -119,3 +119,11 @@ async def test_a_head_with_something_in_each_of_its_parts_is_read_back(tmp_path:
         head = (await again.load("task-1")).head
     assert {name: getattr(head, name) for name in HEAD} == HEAD
     assert (head.version, head.steps) == (1, 1)
+
+
+@on_loop
+async def test_the_steps_that_made_a_file_are_named_in_it(tmp_path: Path) -> None:
+    """A later build does those that are not; under another name it would make the first tables again."""
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        found = store._reader.execute("SELECT migration_set, name FROM _sqlite_migrations").fetchall()
+    assert [tuple(row) for row in found] == [("statemachine-agent", "m001_tasks_history_effects_approvals")]

@@ -146,6 +146,27 @@ async def test_a_claim_that_came_to_nothing_is_not_given_back(tmp_path: Path, ca
     assert caplog.records == []
 
 
+@on_loop
+async def test_a_claim_that_ends_after_its_store_was_closed_is_left_to_run_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is nobody left who could give it back, and nobody to tell."""
+    environment = Slow()
+    store = SqliteStore(tmp_path / "tasks.db", environment)
+    await store.create(new_task())
+    claiming = asyncio.ensure_future(store.claim("task-1", ELSEWHERE, HOUR))
+    await asyncio.to_thread(environment.gate.entered.wait)
+    claiming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+    closing = asyncio.ensure_future(asyncio.to_thread(store._close))
+    while not store._closed:
+        await asyncio.sleep(0)
+    environment.gate.let_go()
+    await closing
+    assert caplog.records == []
+
+
 async def held_by_nobody(store: SqliteStore) -> None:
     while store._reader.execute("SELECT count(*) FROM lease WHERE owner IS NULL").fetchone()[0] != 1:
         await asyncio.sleep(0.001)
