@@ -17,7 +17,7 @@ from statemachine_agent.chart.chart import Macrostep
 from statemachine_agent.chart.transitions import WORKING
 from statemachine_agent.definition.conjunctions import written_out
 from statemachine_agent.definition.machine import MachineDefinition
-from statemachine_agent.definition.names import ENDS, SETTLED
+from statemachine_agent.definition.names import ENDS
 from statemachine_agent.definition.nesting import done_of
 from statemachine_agent.definition.states import ApprovalState, RouteState, Wait, WaitState, named_in
 from statemachine_agent.errors import GuardError, IllegalTransitionError
@@ -202,7 +202,7 @@ class Draft:
             if state not in step.after or state in step.entered:
                 self._left(state, step.event)
         if any(t.reason == "not_verified" and t.implied for t in step.taken):
-            self.detail = _unverified(self.context.machine.definition, step.asked) or self.detail
+            self.detail = _unverified(self.context.machine.definition, step.asked)
         written = next((t.reason for t in step.taken if t.reason), None)
         why = written or reason or self._outcome_name(step.event)
         return [
@@ -439,8 +439,8 @@ class Draft:
         return transaction, self.checkpoint
 
 
-def _unverified(machine: MachineDefinition, asked: Mapping[str, bool]) -> str | None:
-    """Which guard of `success` did not hold, of the machine or of one that stands in it."""
+def _unverified(machine: MachineDefinition, asked: Mapping[str, bool]) -> str:
+    """Which guard of `success` did not hold, of the machine or of one that stands in it; else an effect is open."""
     names = [*machine.success]
     for held, state in machine.inlined.items():
         names += [named_in(held.lower(), name) for name in state.of.success]
@@ -450,7 +450,7 @@ def _unverified(machine: MachineDefinition, asked: Mapping[str, bool]) -> str | 
             parts = ", ".join(f"`{part}`" for part in written_out(machine, [name]))
             text = guard if isinstance(guard, str) else f"one of {parts} is"
             return f"`success` does not hold: `{name}` is false: {shorten(text, 300)}"
-    return "`success` holds, and an effect is still open" if asked.get(SETTLED) is False else None
+    return "`success` holds, and an effect is still open"
 
 
 def action_of_proposal(proposal: Mapping[str, Any]) -> Action:

@@ -26,7 +26,7 @@ LEADS = Finding("invalid", "mixed", "its result may lead to another state: propo
 
 def stand(state: str = "LOOKING", machine: str = TINY, texts: tuple[str, ...] = TEXTS, **head: Any) -> Observation:
     context, checkpoint = standing(state, machine=machine, texts=texts, **head)
-    offered = tuple(Availability(tool, Standing.OFFERED) for tool in context.machine.tools)
+    offered = tuple(Availability(tool, Standing.OFFERED) for tool in (*context.machine.tools, "finish"))
     return Observation(context, checkpoint, state, offered)
 
 
@@ -157,5 +157,11 @@ def test_what_may_be_called_at_once_now() -> None:
     )
     here = stand(machine=pinned)
     assert together(replace(here, available=here.available[:1])) is None
+    here = stand(
+        machine=swap(
+            pinned, ("      peek: stay\n      glance", "      peek: {with: {thing: input.thing}}\n      glance")
+        )
+    )
+    assert together(replace(here, available=here.available[:2])) == Together(4, ("look", "peek"))
     assert together(stand(usage=Usage(tool_calls=8))) == Together(2, ("look", "peek", "find"))
     assert together(stand(usage=Usage(tool_calls=9))) is None

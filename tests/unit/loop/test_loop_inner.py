@@ -10,7 +10,7 @@ import pytest
 from unit.loop.making import drafted, effect, having, propose
 
 from statemachine_agent.loop.draft import Draft
-from statemachine_agent.records import EffectRow, EffectStatus, Timer, TransitionRow
+from statemachine_agent.records import EffectRow, EffectStatus, Evidence, Timer, TransitionRow
 
 INNER = """
 machine: inner
@@ -38,7 +38,8 @@ version: 1
 summary: Let it act, then look.
 input: {thing: {type: string}}
 limits: {steps: 9}
-success: []
+guards: {ended: evidence.look.good}
+success: [ended]
 initial: HOLD
 states:
   HOLD:
@@ -50,6 +51,11 @@ states:
   ACTING: {call: act, with: proposal, then: {ok: SUCCEEDED, failed: FAILED, blocked: FAILED, unknown: FINDING}}
   FINDING: {reconcile: act, then: {found: SUCCEEDED, absent: FAILED, failed: FAILED}}
 """
+
+
+def seen(**payload: Any) -> Evidence:
+    now = datetime(2026, 10, 28, tzinfo=UTC)
+    return Evidence("ev-1", "look", "step", "", "r", 1, "things", now, "system", payload, "h", {})
 
 
 def inside(*leaves: str, **how: Any) -> Draft:
@@ -105,6 +111,12 @@ def test_it_succeeds_by_its_own_guards() -> None:
     assert (draft.head.status, draft.head.reason) == ("NEEDS_INPUT", "not_verified")
     text = 'effects.exists(e, e.tool == "act" && e.status == "executed")'
     assert draft.head.output == f"`success` does not hold: `hold__acted` is false: {text}"
+    draft = having(inside("ACTING", evidence_count=1), evidence=(seen(good=False),))
+    draft.fire("ok.act")
+    assert (draft.head.reason, draft.head.output) == (
+        "not_verified",
+        "`success` does not hold: `ended` is false: evidence.look.good",
+    )
     draft = inside("HOLD__ACTING")
     draft = having(draft, effects=(effect(draft, status=EffectStatus.EXECUTED),))
     draft.fire("ok.act")

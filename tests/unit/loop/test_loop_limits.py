@@ -184,8 +184,11 @@ def test_what_is_told_of_several_has_room_for_each() -> None:
         "invalid proposal (illegal_tool): of 3 calls at once all are made or none, and none was made: "
         f"{cut[0]}; {cut[1]}; {right}. Allowed now: nothing"
     )
-    many = told([long[0], *(Call("look", {}, f"c{n:038}") for n in range(30))], [])
-    assert many is not None and "; nothing is wrong with c000" in many.text and len(many.text) < 2600
+    many = told([wrong(call="bad"), *(Call("look", {}, f"c{n:02}") for n in range(30))], [])
+    right = ", ".join(f"c{n:02} (`look`)" for n in range(30))
+    assert many is not None and many.text.endswith(
+        f"bad (`look`): no; nothing is wrong with {right}. Allowed now: nothing"
+    )
 
 
 def test_a_call_is_named_by_its_id_and_its_tool() -> None:

@@ -178,6 +178,16 @@ def test_a_success_that_is_none_says_what_it_lacks(success: str, status: str, sa
     assert (draft.head.status, draft.head.reason, draft.head.output) == ("FAILED", "not_verified", said)
 
 
+def test_a_guard_of_success_that_is_asked_elsewhere_is_no_success_that_is_none() -> None:
+    """The row that takes no other way says nothing of it."""
+    draft = drafted(
+        machine=swap(MACHINE, ("{when: bad, goto: DENIED, reason: bad_thing}", "{when: acted, goto: DENIED}"))
+    )
+    draft.fire("then.LOOKING")
+    assert (draft.head.configuration, draft.detail) == (("LOOKING",), None)
+    assert [r.asked for r in draft.rows if isinstance(r, TransitionRow)] == [{"acted": False}]
+
+
 def test_a_success_does_not_speak_of_what_failed_on_the_way() -> None:
     """Any other end does."""
     for event, end, output in (("ok.act", "SUCCEEDED", None), ("failed.act", "FAILED", "act: no")):
