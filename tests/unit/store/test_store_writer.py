@@ -218,6 +218,19 @@ def test_a_writer_that_cannot_connect_says_so_and_leaves_no_thread(tmp_path: Pat
     assert writers() <= before
 
 
+def test_a_writer_that_was_closed_takes_no_more_work(tmp_path: Path) -> None:
+    """Whoever came between the closing and the end would wait for ever."""
+    path = tmp_path / "tasks.db"
+    with SqliteStore(path):
+        pass
+    writer = Writer(lambda: connect(path), Environment())
+    assert writer.submit(lambda _: "done").result(20) == "done"
+    writer.close()
+    with pytest.raises(StoreError) as caught:
+        writer.submit(lambda _: "late")
+    assert (caught.value.message, caught.value.reason) == ("the store is closed", "closed")
+
+
 @on_loop
 async def test_work_that_ends_the_transaction_itself_is_told_and_the_next_goes_on(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "tasks.db") as store:
