@@ -17,6 +17,7 @@ from unit.store.workers import children
 from statemachine_agent.errors import StoreError
 from statemachine_agent.store import schema
 from statemachine_agent.store.sqlite import SqliteStore
+from statemachine_agent.store.trouble import PATIENCE
 from support import forks
 
 
@@ -79,6 +80,10 @@ async def test_the_connections_are_durable_and_guarded(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "tasks.db") as store:
         assert await store._write(settings) == wanted
         assert settings(store._reader) == wanted
+        waits = [
+            c.execute("PRAGMA busy_timeout").fetchone()[0] for c in (store._reader, await store._write(lambda c: c))
+        ]
+        assert waits == [PATIENCE * 1000, 0]  # milliseconds; for the writer it is the package that waits
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             store._reader.execute("DELETE FROM task")
         strict = await store._write(

@@ -174,7 +174,7 @@ def test_a_file_that_is_mounted_by_itself_is_refused(
     escaped = str(path).replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")
     mounts = tmp_path / "mountinfo"
     monkeypatch.setattr(place, "_MOUNTS", mounts)
-    mounts.write_text(line.format("/") + line.format(tmp_path) + "\n")
+    mounts.write_text(line.format("/") + line.format(tmp_path) + "\n1 2 3 4\n")
     with SqliteStore(path):
         pass
     mounts.write_text(line.format("/") + line.format(escaped))
@@ -184,6 +184,9 @@ def test_a_file_that_is_mounted_by_itself_is_refused(
             SqliteStore(one)
         assert (caught.value.exit_code, caught.value.reason) == (22, "second_name")
         assert "mount the folder" in (caught.value.hint or "")
+    mounts.write_text(f"36 35 98:0 / {escaped}\n")  # whatever else may be said of it
+    with pytest.raises(StoreError, match="is mounted by itself"):
+        SqliteStore(path)
     mounts.unlink()  # another system: nothing is asked
     with SqliteStore(path):
         pass

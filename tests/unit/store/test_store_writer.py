@@ -192,6 +192,7 @@ async def test_a_closed_store_says_that_it_is_closed(tmp_path: Path) -> None:
     before = writers()
     store = SqliteStore(tmp_path / "tasks.db")
     task, lease = await begun(store)
+    assert len(writers() - before) == 1
     await store.close()
     await store.close()
     for use in (
