@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -14,6 +15,7 @@ import pytest
 from unit.store.making import begun, new_task, on_loop
 from unit.store.workers import children
 
+from statemachine_agent.environment import SimulatedEnvironment
 from statemachine_agent.errors import StoreError
 from statemachine_agent.store import schema
 from statemachine_agent.store.sqlite import SqliteStore
@@ -246,6 +248,33 @@ def test_two_processes_make_one_new_store_at_once(tmp_path: Path) -> None:
             assert [child.hear() for child in both] == ["done", "done"]
             with closing(sqlite3.connect(path)) as connection:
                 assert sorted(r[0] for r in connection.execute("SELECT id FROM task")) == ["task-1", "task-2"]
+
+
+def test_a_file_whose_rights_cannot_be_changed_becomes_a_store_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty file of somebody else's, or a file system that knows no rights."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "chmod", refused)
+    with SqliteStore(tmp_path / "tasks.db"):
+        pass
+    with SqliteStore(tmp_path / "tasks.db", create=False):
+        pass
+
+
+@on_loop
+async def test_a_store_is_opened_and_read_while_somebody_writes_to_it(tmp_path: Path) -> None:
+    """Without a wait: only what must be made or migrated needs the lock."""
+    path = tmp_path / "tasks.db"
+    with SqliteStore(path) as store:
+        await store.create(new_task())
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with SqliteStore(path, SimulatedEnvironment()) as store:
+            assert (await store.load("task-1")).task.id == "task-1"
 
 
 def schema_of(store: SqliteStore) -> list[tuple[str, str]]:

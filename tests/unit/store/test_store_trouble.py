@@ -176,6 +176,26 @@ def test_who_comes_second_finds_the_store_made(tmp_path: Path, monkeypatch: pyte
         assert connection.execute("PRAGMA user_version").fetchone() == (opening.schema.VERSION,)
 
 
+def test_who_comes_second_after_a_newer_version_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It made the store meanwhile: what it wrote is left alone."""
+    path = tmp_path / "tasks.db"
+    take_lock, newer = opening.begin, opening.schema.VERSION + 1
+
+    def overtaken(connection: sqlite3.Connection, environment: object) -> None:
+        monkeypatch.setattr(opening, "begin", take_lock)
+        made(path)
+        with closing(sqlite3.connect(path)) as other:
+            other.execute(f"PRAGMA user_version = {newer}")
+        take_lock(connection, environment)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(opening, "begin", overtaken)
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(path)
+    assert caught.value.message == f"{path} was written by a newer version ({newer}; this one knows {newer - 1})"
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (newer,)
+
+
 def test_a_connection_that_cannot_be_made_ready_is_not_left_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
