@@ -55,8 +55,8 @@ class Library:
     def decide(self, configuration: tuple[str, ...], event: str, ask: Ask) -> Decision:
         """Send `event` to a chart restored in `configuration`; what `ask` raises comes out unchanged.
 
-        The configuration lives in the façade, so restoring it there restores the instance. One that raised, or that came
-        to an end (the library lets it stop for good), is not used again.
+        The configuration lives in the façade, so restoring it there restores the instance. One that raised is not used
+        again; one that came to an end stopped, and is set going for the next.
         """
         try:
             machine = self._idle.pop()
@@ -69,9 +69,11 @@ class Library:
         except TransitionNotAllowed:
             raise IllegalTransitionError(event, configuration) from None
         decision = Decision(tuple(str(state.id) for state in machine.configuration), tuple(machine.model.taken))
-        if not any(state in ENDS for state in decision.configuration):
-            machine.model.ask = None  # it keeps no task's data
-            self._idle.append(machine)
+        machine.model.ask = None  # it keeps no task's data
+        if machine.is_terminated:
+            machine._engine.clear()  # noqa: SLF001  the library has no other way back, and making another takes much longer
+            machine._engine.running = True  # noqa: SLF001
+        self._idle.append(machine)
         return decision
 
 
