@@ -60,25 +60,29 @@ def _kept(connection: sqlite3.Connection, row: sqlite3.Row, span: tuple[int, int
 def _effects(connection: sqlite3.Connection, task_no: int, span: tuple[int, int, int]) -> Iterator[Effect]:
     """The effects that there were, in the order in which they were proposed, each as it stood then."""
     newest: dict[str, sqlite3.Row] = {}
+    proposed: dict[str, int] = {}
     for event in connection.execute(
         "SELECT * FROM effect_event WHERE key BETWEEN ? AND ? AND version <= ? ORDER BY key", span
     ):
-        newest[event["effect_key"]] = event
-    rows = connection.execute("SELECT * FROM effect WHERE task_no = ? ORDER BY proposed_in, id", (task_no,)).fetchall()
+        key = event["effect_key"]
+        newest[key] = event
+        if key not in proposed or event["status"] in (EffectStatus.PROPOSED, EffectStatus.INTENDED):
+            proposed[key] = event["version"]
+    rows = connection.execute("SELECT * FROM effect WHERE task_no = ? ORDER BY id", (task_no,)).fetchall()
     hashes = [h for row in rows for h in (row["args_hash"], row["receipt_hash"]) if h is not None]
     values = payloads.get_many(connection, hashes)
-    for row in rows:
-        if row["key"] in newest:
-            yield _then(effect_of(row, values), dict(newest[row["key"]]))
+    for row in sorted((r for r in rows if r["key"] in newest), key=lambda r: proposed[r["key"]]):
+        yield _then(effect_of(row, values), dict(newest[row["key"]]), proposed[row["key"]])
 
 
-def _then(now: Effect, event: Mapping[str, Any]) -> Effect:
+def _then(now: Effect, event: Mapping[str, Any], proposed_in: int) -> Effect:
     """An effect after `event`. What happened keeps its arguments and receipt; what was replaced since has lost them."""
     status = EffectStatus(event["status"])
     is_same = now.action_hash == event["action_hash"]
     return replace(
         now,
         status=status,
+        proposed_in=proposed_in,
         attempt=event["attempt"],
         reason=event["reason"],
         action_hash=event["action_hash"],

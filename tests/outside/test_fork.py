@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from statemachine_agent import SimulatedEnvironment
 from statemachine_agent.errors import RefusedError, UnknownTaskError, UsageError
 from statemachine_agent.loop.inherit import _TAKEN
 from statemachine_agent.records import ApprovalStatus, Checkpoint, EffectStatus, Status
-from statemachine_agent.tools.outcome import LostError
+from statemachine_agent.tools.outcome import LostError, RefusedByServiceError
 from support.playing import play, swap
 from support.world import ACT, ANN, BOB, DONE, EVE, FIND, LOOK, LOOK_STEP, MACHINE, NONE, World, act_step
 
@@ -371,3 +372,30 @@ def test_nobody_else_can_go_back_even_with_every_scope(tmp_path: Path) -> None:
             assert await reason_of(here.runtime.fork(end.task.id, 2, who)) == "not_yours"
 
     play(tmp_path, body, *BIG, find=[NONE])
+
+
+def test_the_order_of_effects_is_that_of_then(tmp_path: Path) -> None:
+    """Which effect of a tool is the newest is as it was at the version, whatever was proposed again since."""
+    machine = swap(
+        MACHINE,
+        (
+            "then: {ok: SUCCEEDED, failed: FAILED, blocked: FAILED",
+            "then: {ok: LOOKING, failed: LOOKING, blocked: LOOKING",
+        ),
+    )
+    refused = RefusedByServiceError("not today", reason="rejected")
+    steps = (LOOK_STEP, act_step(10), act_step(20), act_step(10))
+
+    async def body(here: World) -> None:
+        end = await here.run()
+        found = [[e.key for e in (await here.store.as_of(end.task.id, v)).effects] for v in range(end.head.version + 1)]
+        ten, twenty = "act:box:10", "act:box:20"
+        assert [keys for keys, _ in groupby(found)] == [[], [ten], [ten, twenty], [twenty, ten]]
+        for version, keys in enumerate(found):
+            past = await here.store.as_of(end.task.id, version)
+            if past.head.status.is_end or any(e.status.is_open for e in past.effects):
+                continue
+            made = await here.runtime.fork(end.task.id, version, ANN)
+            assert [e.key for e in made.effects] == keys
+
+    play(tmp_path, body, *steps, machine=machine, act=[refused])
