@@ -102,6 +102,8 @@ class Property(Node):
 
     @model_validator(mode="after")
     def _fits_its_type(self) -> Property:
+        if self.model_fields_set.isdisjoint(_JUDGED):  # most; and whoever holds a property has it judged again
+            return self
         kind = self.kind
         for key, fits in PROPERTY_FITS.items():
             if getattr(self, key) is not None and kind not in fits:
@@ -138,6 +140,8 @@ PROPERTY_FITS: dict[str, tuple[Kind, ...]] = {
     "minimum": ("integer", "number"), "maximum": ("integer", "number"),
     "items": ("array",), "min_items": ("array",), "max_items": ("array",), "properties": ("object",),
 }  # fmt: skip
+#: what can be wrong with a property, besides the form of its parts
+_JUDGED = frozenset({*PROPERTY_FITS, "enum"})
 
 
 def kind_of(value: object) -> Kind:

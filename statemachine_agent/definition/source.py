@@ -116,7 +116,7 @@ class _Reader:
         event = self._loader.get_event()
         mark = _mark(event.start_mark)
         self._count(mark, depth)
-        self._extras(event)
+        self._extras(event, mark)
         self._document.places[path] = Place(mark, key, flow)
         match event:
             case yaml.MappingStartEvent():
@@ -129,9 +129,8 @@ class _Reader:
                 self._document.leave_out(path)
                 return None
 
-    def _extras(self, event: Any) -> None:
+    def _extras(self, event: Any, mark: Mark) -> None:
         """What YAML can hang on a value, and nobody needs here."""
-        mark = _mark(event.start_mark)
         anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
         if isinstance(event, yaml.AliasEvent):
             self._fault(mark, f"refers to the alias `*{anchor}`", "write the value out; aliases are not allowed")
@@ -155,7 +154,7 @@ class _Reader:
                 continue
             self._loader.get_event()
             self._count(mark, depth)
-            self._extras(event)
+            self._extras(event, mark)
             key = event.value
             if key in first:
                 advice = f"remove one; the first is in line {first[key].line + 1}"
