@@ -14,6 +14,7 @@ from unit.store.making import ELSEWHERE, HOUR, begun, full_step, new_task, on_lo
 
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import StaleVersionError, StoreError
+from statemachine_agent.store import commits
 from statemachine_agent.store.opening import connect
 from statemachine_agent.store.sqlite import SqliteStore
 from statemachine_agent.store.writer import Writer
@@ -210,6 +211,47 @@ async def test_a_closed_store_says_that_it_is_closed(tmp_path: Path) -> None:
 def writers() -> set[threading.Thread]:
     """The threads of writers that are alive; other tests of this process may have left theirs."""
     return {t for t in threading.enumerate() if t.name == "sma-writer" and t.is_alive()}
+
+
+@on_loop
+async def test_what_fails_among_others_takes_back_its_own_and_nothing_of_theirs(tmp_path: Path) -> None:
+    """Refused by the database, or for a reason of the package; those before and after it in the transaction are made."""
+
+    def half(connection: sqlite3.Connection) -> None:
+        commits.create(connection, new_task("half"))
+        raise LookupError("not this one")
+
+    with SqliteStore(tmp_path / "tasks.db") as store:
+        gate = Gate()
+        store._submit(gate)
+        await asyncio.to_thread(gate.entered.wait)
+        works = [lambda c, t=task: commits.create(c, new_task(t)) for task in ("task-1", "task-1", "task-2")]
+        made, twice, failed, last = (store._submit(work) for work in (*works[:2], half, works[2]))
+        gate.let_go()
+        assert isinstance(await asyncio.to_thread(twice.exception, 20), StoreError)
+        assert isinstance(await asyncio.to_thread(failed.exception, 20), LookupError)
+        assert (made.result(20), last.result(20)) == (1, 2)
+        assert [row["id"] for row in await store.tasks()] == ["task-2", "task-1"]
+
+
+def test_a_transaction_that_can_neither_be_made_nor_taken_back_is_told_to_all_who_wait(tmp_path: Path) -> None:
+    """A disk that fails fails twice; nobody waits for ever, and the writer can be closed."""
+    path = tmp_path / "tasks.db"
+    with SqliteStore(path):
+        pass
+
+    class Failing(sqlite3.Connection):
+        def execute(self, sql: str, *more: object) -> sqlite3.Cursor:  # type: ignore[override]
+            if sql in ("COMMIT", "ROLLBACK"):
+                problem = sqlite3.OperationalError("disk I/O error")
+                problem.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+                raise problem
+            return super().execute(sql, *more)  # type: ignore[arg-type]
+
+    writer = Writer(lambda: sqlite3.connect(path, isolation_level=None, factory=Failing), Environment())
+    found = writer.submit(lambda _: "done").exception(20)
+    assert isinstance(found, StoreError) and found.reason == "disk_failed"
+    writer.close()
 
 
 def test_a_writer_that_cannot_connect_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
