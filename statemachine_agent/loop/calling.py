@@ -68,7 +68,6 @@ class _Running:
         self._key = key
         #: the attempt under way: its number, its request, and when it began
         self._begun: tuple[int, str, datetime, float] | None = None
-        self._is_over = False
 
     async def run(self) -> None:
         context = self._observation.context
@@ -78,11 +77,10 @@ class _Running:
         await context.toolbox.call(
             self._manifest, self._args, key=self._key, seconds=seconds, on_request=self._begin, on_attempt=self._end
         )
-        self._is_over = True
 
     def cut_short(self) -> None:
-        """What is not over ends here, as cancelled; where it only waited for another try, the last one stands."""
-        if self._is_over or (self._begun is None and self.attempts):
+        """What is under way or has not begun ends here, as cancelled; of all else the last try stands."""
+        if self._begun is None and self.attempts:
             return
         clock = self._observation.context.environment
         number, request_id, at, since = self._begun or (1, "", clock.now(), clock.monotonic())

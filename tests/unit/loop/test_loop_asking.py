@@ -12,7 +12,7 @@ import pytest
 from unit.loop.making import act, standing
 
 from statemachine_agent import SimulatedEnvironment
-from statemachine_agent.errors import UsageError
+from statemachine_agent.errors import ModelError, UsageError
 from statemachine_agent.loop.context import Event, Stopwatch
 from statemachine_agent.loop.decide import decide, plan
 from statemachine_agent.loop.phases import ModelInput, Observation, Planned, Proposal
@@ -75,18 +75,18 @@ class Decided:
     """What came of it."""
 
     def __init__(
-        self, *plays: Any, kind: type[Asked] = Asked, machine: str = PATIENT, heard: bool = False, **how: Any
+        self, *plays: Any, kind: type[Asked] = Asked, heard: bool = False, state: str = "LOOKING", **how: Any
     ) -> None:
         self.events: list[Event] = []
         self.clock = Clock()
-        texts, spent = how.pop("texts", ()), how.pop("usage", Usage())
-        context, checkpoint = standing(machine=machine, texts=texts, heard=self.events, usage=spent)
+        task = {name: how.pop(name) for name in ("machine", "held", "texts", "usage") if name in how}
+        context, checkpoint = standing(state, heard=self.events, **{"machine": PATIENT, **task})
         self.model = kind(self.clock, *plays)
         for name, value in how.items():
             setattr(self.model, name, value)
         self.watch = Stopwatch(self.clock)
-        context = replace(context, environment=self.clock, watch=self.watch, model=self.model, heard=heard)
-        self.given = ModelInput(Observation(context, checkpoint, "LOOKING"), PROMPT, SECTIONS)
+        context = replace(context, environment=self.clock, watch=self.watch, models={state: self.model}, heard=heard)
+        self.given = ModelInput(Observation(context, checkpoint, state), PROMPT, SECTIONS)
 
     def run(self) -> Proposal:
         return self.clock.run(decide(self.given))
@@ -134,13 +134,15 @@ def test_an_answer_after_a_failure_keeps_the_row_of_it() -> None:
     """What a failure says that it used is booked, and estimated where it does not say all."""
     told, part = ModelUnavailableError("a\nline " + "x" * 300, retry_after=30.0), ModelUnavailableError("b")
     told.spent, told.reason, part.spent = Spent(3, 4, Decimal("0.25")), "overloaded", Spent(-1, 4)
+    rest = ModelUnavailableError("c")
+    rest.spent = Spent(5, -1)
     reply = Reply(LOOKED, Spent(1, 2), "other")
-    here = Decided(told, part, reply)
+    here = Decided(told, part, rest, reply)
     first = row(
         1, f"a line {'x' * 192}…", input_tokens=3, output_tokens=4, cost_usd=Decimal("0.25"), error_class="overloaded"
     )
-    assert here.run() == here.proposal(reply, first, row(2, "b", output_tokens=4))
-    assert here.model.at == [0, 30, 31]
+    assert here.run() == here.proposal(reply, first, row(2, "b", output_tokens=4), row(3, "c", input_tokens=5))
+    assert here.model.at == [0, 30, 31, 33]
 
 
 def test_what_helps_nobody_is_not_tried_again() -> None:
@@ -167,9 +169,18 @@ def test_a_wait_ends_with_the_tasks_time() -> None:
     assert here.model.at == [0, 10]
 
 
-def test_a_person_is_not_hurried_and_their_time_is_their_own() -> None:
+def test_while_any_time_is_left_it_is_asked_again() -> None:
+    """Eight tenths of a second are left at the first failure, three at the answer."""
+    reply = Reply(LOOKED, Spent(1, 1), "m")
+    here = Decided(ModelUnavailableError("not now"), reply, usage=Usage(active_ms=599_200))
+    assert here.run() == here.proposal(reply, row(1, "not now"))
+    assert here.model.at == [0, 0.5]
+
+
+@pytest.mark.parametrize("kind", [Asked, Aloud])
+def test_a_person_is_not_hurried_and_their_time_is_their_own(kind: type[Asked]) -> None:
     reply = Reply(LOOKED, Spent(0, 0), "ask")
-    here = Decided(7200.0, reply, waits_for_person=True)
+    here = Decided(7200.0, reply, kind=kind, heard=True, waits_for_person=True)
     assert here.run() == here.proposal(reply, latency=7_200_000)
     assert here.watch.running_ms() == 0
     other = Decided(60.0, reply)
@@ -244,6 +255,32 @@ def test_an_attempt_is_heard_as_it_comes() -> None:
     here = Decided(reply, kind=Aloud, heard=True)
     assert here.run() == here.proposal(reply)
     assert [e.kind for e in here.events] == ["piece", "piece", "decided"]
+    assert here.model.prompts == [PROMPT]
+
+
+class Spells(Aloud):
+    """One that names a call and its arguments, each by itself."""
+
+    async def decide_aloud(self, prompt: Prompt, hear: Hear) -> Any:
+        for kind, text, call in (
+            ("call", "look", 0),
+            ("arguments", "{}", 0),
+            ("call", "act", 1),
+            ("arguments", "[]", 1),
+        ):
+            hear(Piece(kind, text, call))
+        return await self.decide(prompt)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_arguments_are_heard_unless_they_are_masked(masked: bool) -> None:
+    """Of each tool by itself."""
+    look = swap(LOOK, ("returns:\n", "redact: [args.thing]\nreturns:\n")) if masked else LOOK
+    here = Decided(Reply(LOOKED, Spent(1, 1), "m"), kind=Spells, heard=True, texts=(look, ACT, FIND))
+    here.run()
+    assert [e.data["text"] for e in here.events[:-1]] == (
+        ["look", "act", "[]"] if masked else ["look", "{}", "act", "[]"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -271,6 +308,50 @@ def test_what_a_failure_quotes_is_not_written_where_arguments_are_masked(kind: t
     assert here.events[-1].data["reply"]["calls"][0]["arguments"] != {"thing": "box"}
     if kind is Aloud:
         assert here.events[1] == cut_off(text, again=True)
+    last = ModelUnavailableError("cannot read: 'secret'", retryable=False)
+    proposal = Decided(last, kind=kind, heard=True, texts=(look, ACT, FIND)).run()
+    assert proposal.failed_attempts == (row(1, text, retryable=False),)
+
+
+#: a machine that masks what another one in it answers
+INNER = """
+machine: asker
+version: 1
+summary: Give an answer.
+limits: {steps: 4}
+output: {card: {type: string}}
+success: []
+initial: ONE
+states: {ONE: {choose: {finish: SUCCEEDED}}}
+"""
+OUTER = """
+machine: tiny
+version: 1
+summary: Ask another one.
+input: {thing: {type: string}}
+limits: {steps: 6}
+redact: [evidence.asker.card]
+success: []
+initial: ONE
+states:
+  ONE: {machine: asker@1, then: {SUCCEEDED: TWO, FAILED: FAILED}}
+  TWO: {choose: {finish: SUCCEEDED}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "kept"),
+    [
+        ("ONE__ONE", "cannot read; its text is not shown, since some arguments are masked", "[redacted]"),
+        ("TWO", "cannot read: '7351'", "7351"),
+    ],
+)
+def test_an_answer_is_masked_in_the_machine_that_gives_it(state: str, text: str, kept: str) -> None:
+    """And in no other: of a failure, and for who looks on."""
+    reply = Reply(RawReply((RawCall("c", "finish", {"answer": {"card": "7351"}}),)), Spent(1, 1), "m")
+    here = Decided(ModelUnavailableError("cannot read: '7351'"), reply, state=state, machine=OUTER, held=(INNER,))
+    assert here.run().failed_attempts[0].feedback == text
+    assert [e.data["reply"]["calls"][0]["arguments"] for e in here.events] == [{"answer": {"card": kept}}]
 
 
 @pytest.mark.parametrize(
@@ -342,6 +423,9 @@ def test_without_a_model_it_is_said_how_to_name_one() -> None:
     context, checkpoint = standing()
     given = ModelInput(Observation(context, checkpoint, "LOOKING"), PROMPT)
     run: Callable[[], Any] = lambda: context.environment.run(decide(given))  # noqa: E731
-    with pytest.raises(Exception, match="no model was given") as problem:
+    with pytest.raises(ModelError) as problem:
         run()
-    assert problem.value.hint == "name one with --model, or in the settings"  # type: ignore[attr-defined]
+    assert (problem.value.message, problem.value.hint) == (
+        "no model was given",
+        "name one with --model, or in the settings",
+    )

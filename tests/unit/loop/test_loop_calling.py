@@ -34,6 +34,7 @@ class Here:
     def __init__(self, play: Callable[[ToolRequest], tuple[float, Any]], *, used: float = 0, look: str = LOOK) -> None:
         self.heard: list[Event] = []
         self.timeouts: list[tuple[str, float]] = []
+        self.keys: list[str | None] = []
         self.play = play
         self.clock = SimulatedEnvironment()
         self.clock.uniform = lambda _low, high: high  # type: ignore[method-assign]
@@ -47,6 +48,7 @@ class Here:
 
     async def send(self, manifest: ToolManifest, request: ToolRequest, timeout: float) -> object:
         self.timeouts.append((manifest.tool, timeout))
+        self.keys.append(request.key)
         seconds, found = self.play(request)
         await asyncio.sleep(seconds)
         if isinstance(found, Exception):
@@ -78,6 +80,7 @@ def test_a_write_is_told_before_and_after_it_is_sent() -> None:
     here = Here(lambda _request: (2, DONE))
     args = {"thing": "box", "amount": 10}
     (attempt,) = here.clock.run(calling.call(here.observation, here.tools["act"], args, "act:box:10"))
+    assert here.keys == ["act:box:10"]
     assert plain((attempt,)) == [here.attempt(1, Ok(DONE, attempt.outcome.size), took=2)]
     about = {"tool": "act", "args": args, "key": "act:box:10", "request_id": attempt.request_id, "attempt": 1}
     assert here.heard == [
