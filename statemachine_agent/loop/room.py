@@ -44,7 +44,7 @@ def shown(value: object) -> str:
 
 def _cut(text: str, most: int) -> dict[str, Any]:
     """The head of a JSON text; what is shown of it has about `most` characters at most, whatever has to be escaped."""
-    head = most
+    head = min(most, len(text))
     while True:
         kept = shorten(text, max(head, 1))
         size = len(shown(kept))
