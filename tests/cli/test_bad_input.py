@@ -19,6 +19,7 @@ import pytest
 from statemachine_agent import SqliteStore
 from statemachine_agent.cli.main import cli, main, run
 from statemachine_agent.sandbox import Sandbox
+from support import forks
 from support.cli import Here, Result, Sma, free_ports, until
 from support.refund import ROOT
 
@@ -199,10 +200,9 @@ def test_a_full_disk_loses_nothing(services: Sandbox, tmp_path: Path) -> None:
     limit = "import resource,signal,sys,os; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
     limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (36000, 36000)); "
     limit += "from statemachine_agent.cli.main import main; main(sys.argv[1:])"
-    full = subprocess.run(
-        [sys.executable, "-c", limit, "approve", request, "--as", "lead@example.com"],
-        env=sma.environ, capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    full = forks.run(
+        [sys.executable, "-c", limit, "approve", request, "--as", "lead@example.com"], env=sma.environ, cwd=tmp_path
+    )
     assert full.returncode == 22, full
     assert "Traceback" not in full.stderr and len(full.stderr.strip().splitlines()) == 1
     assert sma.show(task)["version"] == 4

@@ -51,23 +51,23 @@ def test_the_demo_tells_the_whole_story_and_ends_with_0(tmp_path: Path) -> None:
 
 def test_run_approve_resume_each_in_a_process_of_its_own(services: Sandbox, tmp_path: Path) -> None:
     """Exit 3 and the process gone; approve; resume to exit 0."""
-    sma = Sma(tmp_path, services.urls, is_new=True)
+    sma, listing = Sma(tmp_path, services.urls, is_new=True), Sma(tmp_path, services.urls)
     waiting = sma(*RUN)
     assert waiting.code == 3
     request = re.search(r" approve (apr-\S+)", waiting.out)
     task = re.search(r" resume (\S+)", waiting.out)
     assert request and task
-    listed = sma("approvals")
+    listed = listing("approvals")
     assert request[1] in listed.out and "support_lead" in listed.out
     approved = sma("approve", request[1], "--as", "lead@example.com")
     assert (approved.code, f" resume {task[1]}" in approved.out) == (0, True)
     done = sma("resume", task[1])
     assert done.code == 0
     assert "SUCCEEDED (completed), version 11, step 5" in done.out
-    assert "nothing waits for an answer" in sma("approvals").out
-    assert "no effect is open" in sma("effects", "--open").out
-    assert "refund:order-8472:pay_5a2:v1" in sma("effects").out
-    assert sma("resume", task[1]).code == 0, "an ended task stays as it is"
+    assert "nothing waits for an answer" in listing("approvals").out
+    assert "no effect is open" in listing("effects", "--open").out
+    assert "refund:order-8472:pay_5a2:v1" in listing("effects").out
+    assert listing("resume", task[1]).code == 0, "an ended task stays as it is"
 
 
 def test_with_a_sandbox_in_another_terminal(tmp_path: Path) -> None:

@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 
 from statemachine_agent.sandbox import Sandbox
+from support import forks
 from support.cli import DEADLINE, Result, Sma
 
 RUN = ("run", "refund", "-i", "order_id=8472", "-i", "message=twice", "--actor", "cust-3391")
-SMA = f"{shlex.quote(sys.executable)} -m statemachine_agent"
 
 
 def shell(sma: Sma, arguments: Sequence[str], after: str) -> Result:
     """The command with `after` behind it; the exit code is its own, not that of what reads it."""
-    line = f"{SMA} {shlex.join(arguments)} {after}; exit ${{PIPESTATUS[0]}}"
+    python = [sys.executable] if "&-" in after else forks.relayed()  # closed descriptors are closed from the start
+    line = f"{shlex.join(python)} -m statemachine_agent {shlex.join(arguments)} {after}; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", line], env=sma.environ, cwd=sma.folder, capture_output=True, text=True,
         stdin=subprocess.DEVNULL, timeout=2 * DEADLINE, check=False,

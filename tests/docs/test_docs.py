@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from statemachine_agent.cli.output import EXIT_CODES
 from statemachine_agent.reasons import REASONS
 from statemachine_agent.records import Status
 from statemachine_agent.sandbox import Sandbox
+from support import forks
 from support.refund import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -58,14 +58,7 @@ def test_the_readmes_program_runs_as_it_stands(services: Sandbox, tmp_path: Path
     (program,) = re.findall(r"```python\n(import asyncio.*?)```", README, re.DOTALL)
     for name in ("machines", "tool_manifests", "people.yaml", "scripts"):
         (tmp_path / name).symlink_to(ROOT / name)
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **services.urls},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = forks.run([sys.executable, "-c", program], env={**os.environ, **services.urls}, cwd=tmp_path)
     assert result.stdout.strip() == "SUCCEEDED completed", result.stderr
 
 

@@ -88,7 +88,9 @@ class HeavyPopen(Popen):
     more = ("pytest", "hypothesis", "statemachine_agent.testing.generated", "mcp", "mcp.server.mcpserver")
 
 
-def run(command: Sequence[str], popen: type[Popen] = Popen, **how: Any) -> subprocess.CompletedProcess[Any]:
+def run(
+    command: Sequence[str], popen: type[subprocess.Popen[Any]] = Popen, **how: Any
+) -> subprocess.CompletedProcess[Any]:
     """The same as `subprocess.run` with `capture_output` and `text`."""
     timeout, check = how.pop("timeout", None), how.pop("check", False)
     given, how["stdin"] = how.pop("input", None), how.pop("stdin", subprocess.PIPE)

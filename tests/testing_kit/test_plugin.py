@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statemachine_agent.testing import record
+from support import forks
 from support.refund import ROOT
 from support.world import ACT, FIND, LOOK, MACHINE
 
@@ -78,16 +80,14 @@ def run(project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
     return inner
 
 
-def run_alone(folder: Path, *arguments: str) -> tuple[int, str]:
+def run_alone(folder: Path, *arguments: str, popen: type[subprocess.Popen[Any]] = forks.HeavyPopen) -> tuple[int, str]:
     """The same in a process of its own."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SMA_", "PYTEST_"))}
-    done = subprocess.run(
+    done = forks.run(
         [sys.executable, "-m", "pytest", *PLUGINS, *arguments],
+        popen,
         cwd=folder,
         env={**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -108,7 +108,7 @@ def test_it_costs_nothing_where_it_is_not_asked(project: Path) -> None:
         "import sys\n\n\ndef test_x():\n    heavy = ('pydantic', 'statemachine', 'hypothesis', 'cel_expr_python')\n"
         "    assert not [m for m in heavy if m in sys.modules]\n"
     )
-    code, output = run_alone(project)
+    code, output = run_alone(project, popen=subprocess.Popen)
     assert code == 0, output
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from statemachine_agent.sandbox import DEFAULT_PORTS, PortInUse, Sandbox, ServiceNotStarted, control
+from support import forks
 
 ROOT = Path(__file__).resolve().parents[3]
 REFUND = {"order_id": "8472", "payment_id": "pay_5a2", "amount_inr": 2000}
@@ -38,7 +39,7 @@ def is_listening(url: str) -> bool:
 
 def serve(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "statemachine_agent.sandbox.serve", *arguments]
-    return subprocess.Popen(
+    return forks.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
@@ -100,7 +101,7 @@ def test_a_new_sandbox_on_the_same_folder_continues(tmp_path: Path, call: Any) -
 
 def test_services_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PARENT, str(tmp_path)]
-    parent = subprocess.Popen(
+    parent = forks.Popen(
         command,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
