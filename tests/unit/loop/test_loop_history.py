@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from statemachine_agent import ScriptedModel, SimulatedEnvironment
+from statemachine_agent.canonical import digest
 from statemachine_agent.models.port import Prompt, Reply
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
@@ -41,6 +42,53 @@ AGAIN = swap(
     MACHINE,
     ("then: {ok: SUCCEEDED, failed: FAILED, blocked: FAILED", "then: {ok: LOOKING, failed: LOOKING, blocked: LOOKING"),
 )
+
+#: within another machine it looks, and says what it found
+ASKER = """
+machine: asker
+version: 1
+summary: Look, and say what it is.
+input: {item: {type: string}}
+limits: {steps: 3}
+output: {verdict: {enum: [keep, drop]}}
+success: []
+initial: LOOKING
+states:
+  LOOKING: {choose: {look: {with: {thing: input.item}}, finish: SUCCEEDED}}
+"""
+HOLDER = """
+machine: tiny
+version: 1
+summary: Ask, and be done.
+input: {thing: {type: string}}
+limits: {steps: 5}
+guards: {keep: evidence.asker.verdict == "keep"}
+success: []
+initial: CHECK
+states:
+  CHECK:
+    machine: asker@1
+    with: {item: input.thing}
+    then: {SUCCEEDED: [{when: keep, goto: SUCCEEDED}, {goto: DENIED}], FAILED: FAILED}
+"""
+#: two models side by side
+SIDES = """
+machine: tiny
+version: 1
+summary: Look from two sides.
+input: {thing: {type: string}}
+limits: {steps: 2}
+guards: {seen: has(evidence.look)}
+success: []
+initial: BOTH
+states:
+  BOTH:
+    parallel: true
+    states:
+      LEFT: {initial: LOOKING, states: {LOOKING: {choose: {look: stay}, then: [{when: seen, goto: done}]}}}
+      RIGHT: {initial: FINDING, states: {FINDING: {choose: {find: stay}, then: [{when: seen, goto: done}]}}}
+    then: {done: SUCCEEDED}
+"""
 
 
 class Slow:
@@ -136,6 +184,21 @@ STORIES: Mapping[str, tuple[Any, list[Any], dict[str, Any]]] = {
             "find": [LOST],
         },
     ),
+    "a machine within this one answers": (
+        to_its_end,
+        [{"call": "look"}, {"call": "finish", "with": {"answer": {"verdict": "keep"}}}],
+        {"machine": HOLDER, "held": (ASKER,)},
+    ),
+    "two models, each told what became of its own": (
+        to_its_end,
+        [LOOK_STEP, {"calls": [{"call": "find", "with": {"key": key}} for key in ("k1", "k2")]}],
+        {"machine": SIDES, "look": [GONE]},
+    ),
+    "two models, each told why not": (
+        to_its_end,
+        [act_step(), {"call": "find", "with": {"key": "k"}}],
+        {"machine": SIDES, "find": [CLOSED]},
+    ),
     "no model answers": (to_its_end, [{**LOOK_STEP, "fail": 9}], {}),
     "a question": (to_its_end, [{"call": "ask_user", "with": {"question": "Which of\nthem?"}}], {}),
 }
@@ -159,6 +222,7 @@ def history(folder: Path, story: str) -> str:
 
     async def told(here: World) -> list[str]:
         end = await body(here)
+        assert all(e.payload_hash == digest(e.payload) and isinstance(e.asked, dict) for e in end.evidence)
         rows = [f"{r['version']} {r['table']} {line(r, seen)}" for r in await here.rows(end)]
         known = {"head": [end.head], "effect": end.effects, "approval": end.approvals}
         return [*rows, *(f"{name} {line(asdict(one), seen)}" for name, all_ in known.items() for one in all_)]
