@@ -336,11 +336,10 @@ def _reconciled(draft: Draft, outcome: Outcome) -> None:
     assert manifest is not None and planned is not None  # noqa: S101, PT018  a reconciliation has both
     effect = planned.effect
     key = effect.key if effect else None
-    asked, request_id = manifest.reconciler is not None, "ledger"
+    asked = manifest.reconciler is not None
     seen = draft.head.evidence_count  # before the look-up: what that brings was read after the effect
     if outcome.looked_up is not None:
         looked_up_rows(draft, outcome.looked_up, "reconcile" if asked else "precondition", key)
-        request_id = outcome.looked_up.attempts[-1].request_id
         seen = seen if asked else draft.head.evidence_count
     for attempts in outcome.attempts:
         call_rows(draft, manifest, planned.args, attempts, purpose="reconcile", effect_key=key)
@@ -348,7 +347,7 @@ def _reconciled(draft: Draft, outcome: Outcome) -> None:
         case "found" if effect is not None:
             found = outcome.found if outcome.found is not None else outcome.receipt
             if outcome.looked_up is not None and asked and found is not None:
-                _evidence_of(draft, manifest, effect.args, found, request_id)
+                _evidence_of(draft, manifest, effect.args, found, outcome.looked_up.attempts[-1].request_id)
             _executed(draft, manifest, effect.key, found, seen)
             draft.fire_outcome(f"found.{manifest.tool}")
         case "absent" if effect is not None:
