@@ -36,6 +36,7 @@ GIVE_UP = {"call": "cannot_continue", "with": {"reason": "there is\n nothing lef
 TOUCHING = tuple(f"{t}touches: {{{how}: [boxes]}}\n" for t, how in ((LOOK, "reads"), (ACT, "writes"), (FIND, "reads")))
 #: read again just before, and sent again where nobody knows
 REPLAYED = ACT[: ACT.index("  reconcile:")] + "  replay: true\n" + ACT[ACT.index("approval:") :]
+TOUCHES = "touches: {writes: [boxes]}\n"
 REPLAYED += "precondition: {tool: look, with: {thing: args.thing}, holds: result.good, reason: gone}\n"
 #: comes back after the write, whatever became of it, and gives up where the model says so
 AGAIN = swap(
@@ -144,7 +145,7 @@ STORIES: Mapping[str, tuple[Any, list[Any], dict[str, Any]]] = {
     "read just before, and sent again until it is answered": (
         to_its_end,
         [LOOK_STEP, act_step()],
-        {"act": [LOST, after(1, DONE)], "texts": (LOOK, REPLAYED, FIND)},
+        {"act": [LOST, after(1, DONE)], "texts": (TOUCHING[0], REPLAYED + TOUCHES, FIND)},
     ),
     "read just before, and no longer true": (
         to_its_end,
@@ -152,6 +153,19 @@ STORIES: Mapping[str, tuple[Any, list[Any], dict[str, Any]]] = {
         {"look": [GOOD, BAD], "texts": (LOOK, REPLAYED, FIND)},
     ),
     "another task did it before": (twice, [LOOK_STEP, act_step()], {"texts": TOUCHING}),
+    "the machine writes by itself, and another task did it before": (
+        twice,
+        [LOOK_STEP],
+        {
+            "machine": swap(
+                MACHINE,
+                ("      look: stay\n", "      look: [{goto: ACTING}]\n"),
+                ("with: proposal", "with: {thing: input.thing, amount: 10}"),
+            )
+        },
+    ),
+    "it is refused": (to_its_end, [LOOK_STEP, act_step()], {"act": [CLOSED]}),
+    "it cannot be sent": (to_its_end, [LOOK_STEP, act_step()], {"act": [GONE]}),
     "what cannot be proposed, and a circle": (
         to_its_end,
         [
