@@ -134,6 +134,26 @@ def test_regions_go_on_beside_each_other_and_are_done_when_both_are() -> None:
     ]
 
 
+def test_a_task_that_only_stands_asks_and_waits_anew() -> None:
+    """As when its states were entered, and without having entered them again; what cannot be asked ends it."""
+    draft = drafted("RESTING", "ASKING", machine=TWO, visits={"RESTING": 1, "ASKING": 1})
+    now = draft.context.environment.now()
+    propose(draft)
+    draft.rows.clear()
+    draft.stand()
+    (asked,) = draft.checkpoint.approvals
+    assert draft.rows == [ApprovalRow(asked.id, "requested")]
+    assert draft.checkpoint.timers == (
+        Timer("RESTING", "elapsed.RESTING", now + timedelta(hours=1)),
+        Timer("ASKING", "expired.act", now + timedelta(hours=2)),
+    )
+    assert (draft.head.status, draft.head.visits) == ("AWAITING_APPROVAL", {"RESTING": 1, "ASKING": 1})
+    draft = drafted("ASKING", visits={"ASKING": 1})
+    draft.stand()
+    assert (draft.head.status, draft.head.reason) == ("FAILED", "guard_error")
+    assert "there is no proposal of `act` to approve" in (draft.head.output or "")
+
+
 @pytest.mark.parametrize(("status", "after"), [("executed", "verified"), ("unknown", "unknown"), (None, None)])
 def test_a_row_that_confirms_verifies_what_was_executed(status: str | None, after: str | None) -> None:
     """And no effect of which that is not known."""
