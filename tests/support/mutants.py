@@ -28,6 +28,8 @@ import pytest
 #: the names of the mutants to run, one a line, and what came of each: a line with the first test that failed, or null
 NAMES, REPORT = Path(os.environ.get("MUTANTS", "mutants.txt")), Path(os.environ.get("REPORT", "mutants.jsonl"))
 CHILDREN = int(os.environ.get("CHILDREN", "1"))
+#: how many tests a mutant is run against, at most: those that killed others of its function, and then the cheapest
+MOST = int(os.environ.get("MOST", "1000000"))
 #: what was compiled for an earlier mutant must be compiled again
 FORGOTTEN = ("statemachine_agent", "tests", "unit", "support", "invalid", "nested", "endings")
 #: these compile nothing: of what is kept, only what they keep themselves depends on their mutants
@@ -49,6 +51,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
         function = mutant.partition("__mutmut_")[0]
         if mutant not in done:
             tests = sorted(reached.get(function, ()), key=lambda t: (-kills[function, t.nodeid], seconds[t.nodeid]))
+            tests = tests[:MOST]
             _start(mutant, tests, 20 + 10 * sum(seconds[t.nodeid] for t in tests), running)
         while len(running) >= CHILDREN:
             _end(running, kills)
