@@ -85,7 +85,7 @@ async def _write(authorised: AuthorisedCall, call: Call) -> Outcome:
     if clock.monotonic() - started > LEASE / 2:  # stopped in between; somebody else may have taken over
         raise LeaseLostError("the worker stood still between the intent and the call: nothing was sent")
     attempts = await calling.call(replace(observation, checkpoint=after), manifest, call.args, action.key)
-    return Outcome(authorised, after, (attempts,), intended=True)
+    return Outcome(authorised, after, (attempts,))
 
 
 def _in_the_way(observation: Observation, action: Action) -> Finding | None:

@@ -142,7 +142,7 @@ class Outcome:
     checkpoint: Checkpoint
     #: of each call that was made, in the order of the proposal
     attempts: tuple[Attempts, ...] = ()
-    #: looked up before the call, or instead of it
+    #: looked up before the call, or instead of it; None where that was recorded with an intent
     looked_up: LookedUp | None = None
     #: for a reconciliation: found, absent, failed
     reconciled: str | None = None
@@ -152,8 +152,6 @@ class Outcome:
     #: the task that executed it
     receipt_of: str = ""
     finding: Finding | None = None
-    #: the intent was committed before the call
-    intended: bool = False
 
     @property
     def made(self) -> tuple[tuple[Call, Attempts], ...]:

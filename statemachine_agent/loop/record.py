@@ -227,7 +227,7 @@ def _called(draft: Draft, outcome: Outcome) -> None:
     manifest = call.manifest
     assert manifest is not None  # noqa: S101  a call has one
     key = call.action.key if call.action else None
-    if outcome.looked_up is not None and not outcome.intended:
+    if outcome.looked_up is not None:  # with an intent it is on record already
         looked_up_rows(draft, outcome.looked_up, "precondition", key)
     if outcome.receipt is not None:
         _receipt(draft, outcome, manifest, outcome.receipt)
