@@ -281,6 +281,10 @@ GUARDED = REPLAYED + CHECKED[len(ACT) :]
 NOTED = swap(
     ACT, ("{key: effect.key}", "{key: args.note}"), ("args:\n", "args:\n  note: {type: string, optional: true}\n")
 )
+FOUND_ERRS, ABSENT_ERRS = (swap(ACT, (f"items.size() == {n}", f"itms.size() == {n}")) for n in (1, 0))
+ILL = (
+    "guard `act.reconcile.%s`: there is no `result.itms` (in `result.itms.size() == %d`); ask `has(result.itms)` first"
+)
 RUNNING = "the call itself still runs in this process"
 
 
@@ -308,6 +312,8 @@ def looked_for(
             {"act_text": NOTED},
             "in_doubt", "`args.note` is not there (`note` was not found)", [],
         ),
+        ({"act_text": FOUND_ERRS, "find": Ok(NONE)}, "in_doubt", ILL % ("found", 1), ["find"]),
+        ({"act_text": ABSENT_ERRS, "find": Ok(NONE)}, "in_doubt", ILL % ("absent", 0), ["find"]),
         ({"act_text": REPLAYED, "act": Unknown("timeout", "no answer")}, "in_doubt", "the replay was not answered: no answer",
          ["act"]),
         (
@@ -320,7 +326,8 @@ def looked_for(
         ),
     ],
     ids=[
-        "no effect", "still running", "still running, to be sent again", "refused", "not asked", "neither", "cannot be asked",
+        "no effect", "still running", "still running, to be sent again", "refused", "not asked", "neither",
+        "cannot be asked", "found errs", "absent errs",
         "sent again", "no longer true", "no longer allowed",
     ],
 )  # fmt: skip

@@ -21,7 +21,9 @@ def test_of_several_calls_each_is_told_in_its_share(tmp_path: Path) -> None:
     """Arguments at most 120 characters, and of two calls each has half the room, however long a service speaks."""
 
     async def body(here: World) -> Checkpoint:
-        return await here.run(machine="peeks")
+        end = await here.run(machine="peeks")
+        assert [r["detail"] for r in await here.rows(end, "call")] == [None, LONG[:500]]
+        return end
 
     loud = NotSentError(LONG, reason="unavailable")
     step = batch(call("look", "c1", LONG), call("peek", "c2"))
