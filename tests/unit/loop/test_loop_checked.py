@@ -291,3 +291,11 @@ def test_looking_for_an_effect_asks_nothing_of_what_was_sent() -> None:
     found = planned("act", args, purpose="reconcile")
     (call,) = found.calls
     assert (call.tool, call.args, call.action, found.finding) == ("act", args, None, None)
+
+
+def test_a_tool_is_offered_until_it_was_called_as_often_as_it_may() -> None:
+    """The last time too; after that it is refused with the number."""
+    twice = swap(MACHINE, ("initial:", "at_most: {look: 2}\ninitial:"))
+    assert checked(RawCall("c1", "look", BOX), machine=twice, calls={"look": 1}).finding is None
+    (call,) = checked(RawCall("c1", "look", BOX), machine=twice, calls={"look": 2}).calls
+    assert call.finding == Finding("refused", "refused", "it may be called 2 times in a task, and was")

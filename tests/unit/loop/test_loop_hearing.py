@@ -10,7 +10,7 @@ import pytest
 
 from statemachine_agent import SimulatedEnvironment
 from statemachine_agent.loop.context import Event
-from statemachine_agent.loop.hearing import MOST_HEARD
+from statemachine_agent.loop.hearing import MOST_HEARD, Hearing
 from statemachine_agent.models.decision import RawCall, RawReply
 from statemachine_agent.models.fallback import FallbackModel
 from statemachine_agent.models.port import Hear, ModelUnavailableError, Piece, Prompt, Reply, Spent
@@ -189,3 +189,59 @@ def test_behind_a_fallback_whoever_answers_is_heard(tmp_path: Path) -> None:
     assert kinds[:2] == ["piece", "cut_off"] and heard[1].data["again"] is True
     assert text_of(heard, "call") == "cannot_continue"
     assert end.head.reason == "no_action"
+
+
+# ---------------------------------------------------------------- one attempt, piece by piece
+
+
+def heard_of(*pieces: Piece, **how: Any) -> list[Event]:
+    events: list[Event] = []
+    hearing = Hearing(events.append, "task-1", "LOOKING", 3, 2, **how)
+    for piece in pieces:
+        hearing(piece)
+    hearing.cut_off("the line\nwent dead", again=True)
+    hearing.cut_off("and again", again=True)
+    hearing(Piece("words", "too late"))
+    return events
+
+
+ABOUT = {"state": "LOOKING", "step": 3, "attempt": 2}
+
+
+def test_each_piece_says_what_it_is_a_piece_of() -> None:
+    """Task, state, step and attempt; what came to nothing is told once, in one line."""
+    assert heard_of(Piece("words", "well"), Piece("call", "look", 1)) == [
+        Event("piece", "task-1", {**ABOUT, "kind": "words", "call": 0, "text": "well"}),
+        Event("piece", "task-1", {**ABOUT, "kind": "call", "call": 1, "text": "look"}),
+        Event("cut_off", "task-1", {**ABOUT, "why": "the line went dead", "again": True}),
+    ]
+    whole: list[Event] = []
+    hearing = Hearing(whole.append, "task-1", "LOOKING", 3, 2)
+    hearing.whole()
+    hearing.cut_off("late", again=False)
+    assert whole == []
+
+
+def test_of_which_tool_arguments_are_is_known_from_all_pieces_of_its_name() -> None:
+    """Of several calls that come at once each has its own name; of an endless name the head is enough."""
+    asked: list[str] = []
+
+    def may(tool: str) -> bool:
+        asked.append(tool)
+        return tool == "look"
+
+    names = [Piece("call", "lo", 0), Piece("call", "hi", 1), Piece("call", "ok", 0), Piece("call", "de", 1)]
+    arguments = [Piece("arguments", "{}", call) for call in (0, 1, 2)]
+    events = heard_of(*names, *arguments, may_be_heard=may)
+    assert asked == ["look", "hide", ""]
+    assert [(e.data["call"], e.data["text"]) for e in events if e.data.get("kind") == "arguments"] == [(0, "{}")]
+    heard_of(Piece("call", "x" * 150), Piece("call", "x" * 150), Piece("arguments", "{}"), may_be_heard=may)
+    assert asked[-1] == "x" * 200
+
+
+def test_the_last_character_that_is_told_is_followed_by_a_mark() -> None:
+    """So many and no more; a piece without a text counts as one."""
+    events = heard_of(
+        Piece("words", "x" * (MOST_HEARD - 2)), Piece("words", ""), Piece("words", "yz"), Piece("words", "z")
+    )
+    assert [e.data.get("text", "")[-3:] for e in events[1:]] == ["", "y …", ""]

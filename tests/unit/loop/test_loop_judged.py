@@ -10,10 +10,11 @@ import pytest
 from unit.loop.making import drafted, effect, having, standing
 
 from statemachine_agent.chart.chart import Macrostep
+from statemachine_agent.definition.machine import Progress
 from statemachine_agent.loop.call import Call, Finding
 from statemachine_agent.loop.draft import Draft
 from statemachine_agent.loop.phases import AuthorisedCall, CheckedCall, Observation, Outcome, Planned, Proposal, Record
-from statemachine_agent.loop.progress import CORRECTIONS
+from statemachine_agent.loop.progress import CORRECTIONS, Seen, observe
 from statemachine_agent.loop.terminate import leave_if_due, terminate
 from statemachine_agent.models.decision import RawReply, ToolCall, ToolCalls
 from statemachine_agent.models.port import Reply, Spent
@@ -225,6 +226,23 @@ def test_a_circle_is_told_once_and_then_it_is_the_end() -> None:
     }))  # fmt: skip
     beside.decides(look("box"), brought=(GONE,))
     assert beside.told == {"text": f"`look` failed And: {again}", "flag": "repeated_action"}
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "new", "after"),
+    [
+        (True, 1, False, True),
+        (True, 1, True, False),
+        (True, 9, True, True),
+        (True, 9, False, True),
+        (False, 9, True, False),
+    ],
+)
+def test_a_correction_is_forgotten_once_something_new_comes(before: bool, seen: int, new: bool, after: bool) -> None:
+    """Unless it comes with one more round of the circle."""
+    memory = {"corrected": before, "pairs": {"a:r": seen - 1}}
+    found, flag = observe(Progress(repeat=2, stall=9), memory, Seen("a", "r", new))
+    assert (found["corrected"], flag) == (after, "repeated_action" if seen > 2 else None)
 
 
 def test_where_a_task_is_not_working_nothing_is_said_of_a_circle() -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from unit.loop.making import ACTOR, act, standing
 
+from statemachine_agent.chart.compile import texts_of
 from statemachine_agent.errors import RefusedError
 from statemachine_agent.loop.call import Call, Finding
 from statemachine_agent.loop.context import Event
@@ -63,12 +64,17 @@ class Services:
         self.committed: list[tuple[Transaction, int]] = []
         self.heard: list[Event] = []
         self.resting = True
+        #: what the task pinned that has the key
+        self.texts: Mapping[str, Any] = {}
 
     async def effect_by_key(self, key: str) -> tuple[str, Effect] | None:
         return self.known
 
     async def load(self, task_id: str) -> Any:
-        return SimpleNamespace(task=SimpleNamespace(actor={**ACTOR, "tenant": self.tenant}))
+        return SimpleNamespace(task=SimpleNamespace(actor={**ACTOR, "tenant": self.tenant}, definition_hash="h"))
+
+    async def definition(self, definition_hash: str) -> Any:
+        return self.texts
 
     async def call(self, manifest: Any, args: Any, *, key: str | None, on_attempt: Any, **_: Any) -> None:
         self.asked.append((manifest.tool, args, key))
@@ -91,6 +97,7 @@ def before(
     purpose: str = "call",
     resting: bool = True,
     leased: bool = True,
+    readable: bool = True,
     approval_id: str | None = None,
     finding: Finding | None = None,
     planned: Mapping[str, Any] | None = None,
@@ -104,6 +111,7 @@ def before(
     effect = Effect(action.key, "act", EffectStatus.EXECUTED, action.hash, action.args, receipt=DONE)
     services = Services((of, replace(effect, **known)) if known is not None else None, tenant, answers)
     services.heard, services.resting = heard, resting
+    services.texts = texts_of(machine) if readable else {"machine": {"name": "m.yaml", "text": "?"}, "tools": {}}
     every, lease = cast("Any", services), cast("Any", "lease" if leased else None)
     checkpoint = replace(checkpoint, **(parts or {}))
     observation = Observation(replace(context, store=every, toolbox=every, lease=lease), checkpoint, "ACTING")
@@ -147,6 +155,15 @@ def test_a_receipt_of_the_task_itself_answers() -> None:
     """It is asked of nobody else."""
     found, services = before({}, of="task-1", tenant="never asked")
     assert (found.receipt, found.receipt_of, found.finding, services.asked) == (DONE, "task-1", None, [])
+
+
+def test_a_receipt_of_another_task_answers_if_that_task_can_be_read() -> None:
+    """What it did not keep cannot be told otherwise."""
+    found, services = before({})
+    assert (found.receipt, found.receipt_of, found.finding, services.asked) == (DONE, "task-2", None, [])
+    ill, services = before({}, readable=False)
+    said = "`act:box:10` was executed by task task-2, whose receipt does not hold what can be read of it"
+    assert (ill.finding, ill.receipt, services.asked) == (Finding("blocked", "effect_done", said), None, [])
 
 
 def open_effect(key: str) -> dict[str, Any]:
