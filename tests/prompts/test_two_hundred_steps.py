@@ -44,7 +44,7 @@ class Kept:
     prompts: list[Prompt]
     rows: list[Mapping[str, Any]]
     shown: Mapping[int, str]
-    #: bytes in the store: of all payloads, and of the results alone
+    #: bytes in the store: of all payloads but the heads of past versions, and of the results alone
     stored: int
     results: int
     end: str
@@ -78,7 +78,9 @@ def ran() -> Kept:
             assert parts is not None
             shown[row["step"]] = "".join("TAG" if piece is None else piece for part in parts for piece in part)
         connection = here.store._reader
-        (stored,) = connection.execute("SELECT sum(length(body)) FROM payload").fetchone()
+        (stored,) = connection.execute(
+            "SELECT sum(length(body)) FROM payload WHERE hash NOT IN (SELECT head FROM checkpoint)"
+        ).fetchone()
         hashes = {e.payload_hash for e in task.evidence}
         sizes = connection.execute("SELECT hash, length(body) FROM payload").fetchall()
         results = sum(size for key, size in sizes if key.hex() in hashes)

@@ -36,18 +36,18 @@ ANN = Identity("ann", "asserted")
 class Racer:
     """One of the two."""
 
-    def __init__(self, db: Path, gate: int, ledger: Path) -> None:
+    def __init__(self, db: Path, gate: int, hold: int, ledger: Path) -> None:
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
         self.process = forks.Popen(
-            [sys.executable, "-m", "support.racer", str(db), str(gate)],
+            [sys.executable, "-m", "support.racer", str(db), str(gate), str(hold)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            pass_fds=[gate],
+            pass_fds=[gate, hold],
             env={**os.environ, "PYTHONPATH": path, "RACE_LEDGER": str(ledger)},
         )
 
-    def tell(self, task: str, gate: str | None, **more: str) -> None:
+    def tell(self, task: str, gate: str | None, **more: Any) -> None:
         self.process.stdin.write(json.dumps({"task": task, "gate": gate, **more}) + "\n")
         self.process.stdin.flush()
 
@@ -66,7 +66,8 @@ class Track:
         self.db = folder / "tasks.db"
         self.ledger = folder / "ledger"
         self.inner, self.outer = os.pipe()
-        self.racers = [Racer(self.db, self.inner, self.ledger) for _ in range(2)]
+        self.held, self.hold = os.pipe()
+        self.racers = [Racer(self.db, self.inner, self.held, self.ledger) for _ in range(2)]
 
     def tasks(self, count: int) -> list[str]:
         async def main() -> list[str]:
@@ -97,6 +98,11 @@ class Track:
             )
             return [event for (event,) in found]
 
+    def first_to_speak(self) -> Racer:
+        """Whichever has something to say."""
+        ready, _, _ = select.select([racer.process.stdout for racer in self.racers], [], [], DEADLINE)
+        return next(racer for racer in self.racers if racer.process.stdout in ready)
+
     def let_go(self) -> None:
         os.write(self.outer, b"xx")
 
@@ -116,8 +122,8 @@ class Track:
             racer.process.kill()
             racer.process.wait(20)
             racer.process.stdout.close()
-        os.close(self.inner)
-        os.close(self.outer)
+        for end in (self.inner, self.outer, self.held, self.hold):
+            os.close(end)
 
 
 @pytest.fixture
@@ -141,15 +147,19 @@ def judge(track: Track, tasks: list[str], results: list[list[dict[str, Any]]], m
 
 
 def test_at_the_claim(track: Track) -> None:
-    """One claims; the other exits 20 before any call of its own."""
+    """One claims; the other exits 20 before any call of its own: the first is held inside its tool until then."""
     tasks, results, met = track.tasks(ROUNDS), [], 0
     for task in tasks:
         for racer in track.racers:
-            racer.tell(task, "claim")
+            racer.tell(task, "claim", hold=True)
         met += all(racer.hear() == {"ready": "claim"} for racer in track.racers)
         track.let_go()
-        results.append([racer.hear() for racer in track.racers])
-        assert all(r["calls"] == 0 for r in results[-1] if r["done"]["code"] == 20)
+        loser = track.first_to_speak()
+        lost = loser.hear()
+        assert (lost["done"]["code"], lost["calls"]) == (20, 0)
+        os.write(track.hold, b"x")
+        (winner,) = (racer for racer in track.racers if racer is not loser)
+        results.append([lost, winner.hear()])
     judge(track, tasks, results, met, "claim")
 
 

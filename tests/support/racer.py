@@ -1,7 +1,8 @@
 """One of two processes that race: it does what it is told, and stops at a gate until both are let go by one pipe.
 
-Usage: racer.py DB GATE_FD. Lines of JSON come on standard input: {"gate": point, "task": id to resume, or "approve": request,
-"now": time to stop the clock at}; lines of JSON go out: {"ready": point} at the gate, then {"done": …} with what became of it.
+Usage: racer.py DB GATE_FD HOLD_FD. Lines of JSON come on standard input: {"gate": point, "task": id to resume, or
+"approve": request, "now": time to stop the clock at, "hold": whether its tool waits for a byte}; lines of JSON go out:
+{"ready": point} at the gate, then {"done": …} with what became of it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from statemachine_agent import Reach, Runtime, ScriptedModel, SqliteStore
 from statemachine_agent.environment import Environment, ProcessIdentity
 from statemachine_agent.errors import SmaError
 from statemachine_agent.records import Checkpoint, Lease, Transaction
+from support import racing_tools
 from support.racing_tools import entries
 from support.world import ACT, BOB, FIND, LOOK, LOOK_STEP, MACHINE, catalogue
 
@@ -71,7 +73,7 @@ def say(**what: Any) -> None:
     sys.stdout.flush()
 
 
-async def main(db: str, gate_fd: int) -> None:
+async def main(db: str, gate_fd: int, hold_fd: int) -> None:
     with GatedStore(db) as store:
 
         def stop(gate: str) -> None:
@@ -85,6 +87,7 @@ async def main(db: str, gate_fd: int) -> None:
             for line in sys.stdin:
                 order = json.loads(line)
                 store.gate = order["gate"]
+                racing_tools.held = hold_fd if order.get("hold") else None
                 clock.at = datetime.fromisoformat(order["now"]) if "now" in order else None
                 before = sum(e["pid"] == os.getpid() for e in entries())
                 try:
@@ -99,4 +102,4 @@ async def main(db: str, gate_fd: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 from statemachine_agent.tools.request import ToolRequest
+
+#: a pipe that the tool waits at, while the other one comes by
+held: int | None = None
 
 
 def ledger() -> Path:
@@ -28,7 +30,8 @@ def act(thing: str, amount: int, call: ToolRequest) -> dict[str, Any]:
     file = os.open(ledger(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, line.encode())
     os.close(file)
-    time.sleep(float(os.environ.get("RACE_SLOW", "0.03")))  # long enough for the other one to come by
+    if held is not None:
+        os.read(held, 1)
     return {"id": f"{thing}-{amount}"}
 
 
