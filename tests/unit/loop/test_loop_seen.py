@@ -24,7 +24,8 @@ TEXTS = (
     ACT,
     FIND,
 )
-MACHINE_TEXT = swap(MACHINE, ("input:\n", "input:\n  share: {type: number, optional: true}\n"))
+MACHINE_TEXT = swap(MACHINE, ("input:\n", "input:\n  share: {type: number, optional: true}\n"),
+                    ("guards:\n", "output: {price: {type: number}}\nguards:\n  two: results.look.size() == 2\n"))  # fmt: skip
 AT = "2026-10-28T11:17:43.000000Z"
 
 
@@ -115,6 +116,30 @@ def test_what_was_accepted_is_judged_on_what_it_was_accepted_on() -> None:
     context, here = stand()
     found = data_of(context, here, again=True)
     assert found == {**expected(context), "results": {"look": [LOOK_2, LOOK_3], "find": [FIND_4]}}
+
+
+def test_guards_are_asked_on_the_same() -> None:
+    """On what counts now, or on what something was accepted on."""
+    context, here = stand()
+    assert [answers(context, here)("two"), answers(context, here, again=True)("two")] == [False, True]
+
+
+def test_an_answer_with_numbers_is_read_as_numbers() -> None:
+    """A row of `finish` compares a whole price with a half one."""
+    context, here = stand()
+    leaves = replace(here, head=replace(here.head, configuration=("LOOKING",)))
+    found = data_of(context, leaves, {"tool": "finish", "args": {"answer": {"price": 9}}})
+    assert repr(found["call"]) == "{'tool': 'finish', 'args': {'answer': {'price': 9.0}}}"
+
+
+def test_a_result_is_made_ready_once() -> None:
+    """Each step asks for all of them several times; another payload under its name is another result."""
+    context, here = stand()
+    first, second = (data_of(context, here)["results"]["look"][0] for _ in range(2))
+    assert first is second
+    other = replace(here.evidence[2], payload={"good": False})
+    changed = replace(here, evidence=(*here.evidence[:2], other))
+    assert data_of(context, changed)["results"]["look"][0]["result"] == {"good": False}
 
 
 def test_what_a_state_may_refer_to() -> None:
