@@ -124,9 +124,9 @@ class Draft:
         )
 
     def move_effect(self, key: str, status: EffectStatus, reason: str | None = None, by: str | None = None) -> None:
-        """An effect comes to `status`; nothing happens where there is none."""
+        """An effect comes to `status`; nothing happens where there is none, and what happened stays so, whatever follows."""
         effect = self.checkpoint.effect(key)
-        if effect is not None:
+        if effect is not None and not effect.status.is_done:
             self.put_effect(replace(effect, status=status, reason=reason), by=by)
 
     def put_approval(self, approval: Approval, event: str, **who: Any) -> None:

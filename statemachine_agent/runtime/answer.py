@@ -49,14 +49,21 @@ async def answer(
     event = "approved" if yes else "rejected"
     draft.put_approval(answered, event, by=who.id, established=who.established, why=why)
     if answered.status is ApprovalStatus.APPROVED:
-        draft.move_effect(answered.effect_key, EffectStatus.APPROVED, by=who.id)
+        _answered(draft, answered.effect_key, EffectStatus.APPROVED, who, None)
         draft.fire_outcome(f"approved.{answered.tool}")
     elif answered.status is ApprovalStatus.REJECTED:
-        draft.move_effect(answered.effect_key, EffectStatus.REJECTED, "rejected", by=who.id)
+        _answered(draft, answered.effect_key, EffectStatus.REJECTED, who, "rejected")
         draft.fire_outcome(f"rejected.{answered.tool}", reason="rejected")
     transaction, after = draft.finish()
     await commit(context, transaction, after)
     return after
+
+
+def _answered(draft: Draft, key: str, status: EffectStatus, who: Identity, reason: str | None) -> None:
+    """What waits to be sent is approved or refused; of what was sent before under the same key nothing is said anew."""
+    effect = draft.checkpoint.effect(key)
+    if effect is not None and effect.status.is_pending:
+        draft.move_effect(key, status, reason, by=who.id)
 
 
 def _current(context: Context, checkpoint: Checkpoint, approval: Approval) -> Approval:

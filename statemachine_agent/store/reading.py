@@ -59,7 +59,7 @@ def _checkpoint(connection: sqlite3.Connection, row: sqlite3.Row) -> Checkpoint:
     ).fetchall()
     effects = connection.execute("SELECT * FROM effect WHERE task_no = ? ORDER BY proposed_in, id", (no,)).fetchall()
     approvals = connection.execute(
-        "SELECT * FROM approval WHERE task_no = ? ORDER BY requested_at, id", (no,)
+        "SELECT * FROM approval WHERE task_no = ? ORDER BY requested_at, rowid", (no,)
     ).fetchall()
     timers = connection.execute("SELECT * FROM timer WHERE task_no = ? ORDER BY due_at", (no,)).fetchall()
     keys = [row["input_hash"], row["proposal_hash"]]
@@ -174,7 +174,7 @@ def approvals(connection: sqlite3.Connection, status: str | None) -> list[dict[s
     """Requests for approval, oldest first."""
     rows = connection.execute(
         "SELECT approval.*, task.id AS task_id, task.machine, task.actor_id FROM approval"
-        " JOIN task ON task.no = approval.task_no WHERE (?1 IS NULL OR approval.status = ?1) ORDER BY requested_at",
+        " JOIN task ON task.no = approval.task_no WHERE (?1 IS NULL OR approval.status = ?1) ORDER BY requested_at, approval.rowid",
         (status,),
     ).fetchall()
     values = payloads.get_many(connection, [row["shown_hash"] for row in rows])
