@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,10 +11,11 @@ from typing import Any, cast
 import pytest
 from unit.loop.making import ACTOR, act, standing
 
+from statemachine_agent import SimulatedEnvironment
 from statemachine_agent.chart.compile import texts_of
-from statemachine_agent.errors import RefusedError
+from statemachine_agent.errors import LeaseLostError, RefusedError
 from statemachine_agent.loop.call import Call, Finding
-from statemachine_agent.loop.context import Event
+from statemachine_agent.loop.context import LEASE, Event
 from statemachine_agent.loop.execute import execute
 from statemachine_agent.loop.phases import (
     AuthorisedCall,
@@ -34,6 +35,7 @@ from statemachine_agent.records import (
     EffectStatus,
     Transaction,
 )
+from statemachine_agent.store.port import KeyTakenError
 from statemachine_agent.tools.outcome import Attempt, Blocked, Failed, Ok, Unknown
 from support.playing import swap
 from support.world import ACT, DONE, FIND, LOOK, MACHINE, NONE, ONE
@@ -49,6 +51,7 @@ TIMED = swap(
 HIDING = swap(
     LOOK, ("  thing: {type: string}\n", "  thing: {type: string, maxLength: 2}\n  two: {type: string, maxLength: 2}\n")
 )
+NOTE = ("args:\n", "args:\n  note: {type: string, optional: true}\n")
 ASKING = swap(CHECKED, ("with: {thing: args.thing}", "with: {thing: args.thing, two: args.thing}"))
 
 UNREAD, TOO = "the precondition could not be read: ", '"box" is longer than 2 characters'
@@ -64,6 +67,8 @@ class Services:
         self.committed: list[tuple[Transaction, int]] = []
         self.heard: list[Event] = []
         self.resting = True
+        #: what happens while something is committed
+        self.takes: Callable[[], None] | None = None
         #: what the task pinned that has the key
         self.texts: Mapping[str, Any] = {}
 
@@ -85,6 +90,8 @@ class Services:
 
     async def commit(self, transaction: Transaction, lease: Any) -> None:
         """What was committed, and how many calls had been made by then."""
+        if self.takes is not None:
+            self.takes()
         self.committed.append((transaction, len(self.asked)))
 
 
@@ -98,6 +105,7 @@ def before(
     resting: bool = True,
     leased: bool = True,
     readable: bool = True,
+    while_committed: Callable[[SimulatedEnvironment], None] | None = None,
     approval_id: str | None = None,
     finding: Finding | None = None,
     planned: Mapping[str, Any] | None = None,
@@ -111,6 +119,9 @@ def before(
     effect = Effect(action.key, "act", EffectStatus.EXECUTED, action.hash, action.args, receipt=DONE)
     services = Services((of, replace(effect, **known)) if known is not None else None, tenant, answers)
     services.heard, services.resting = heard, resting
+    clock = context.environment
+    assert isinstance(clock, SimulatedEnvironment)
+    services.takes = None if while_committed is None else lambda: while_committed(clock)
     services.texts = texts_of(machine) if readable else {"machine": {"name": "m.yaml", "text": "?"}, "tools": {}}
     every, lease = cast("Any", services), cast("Any", "lease" if leased else None)
     checkpoint = replace(checkpoint, **(parts or {}))
@@ -213,10 +224,12 @@ def test_what_may_be_called_once_more_is_called() -> None:
             Ok({}), CHECKED, LOOK, "precondition_unreadable",
             "guard `act.precondition`: there is no `result.good` (in `result.good`); ask `has(result.good)` first",
         ),
+        (None, swap(CHECKED, ("thing: args.thing", "thing: args.note"), NOTE), LOOK, "precondition_unreadable",
+         "`args.note` is not there (`note` was not found)"),
         (None, ASKING, HIDING, "precondition_unreadable", f"`look`: thing: {TOO}; two: {TOO}"),
         (None, ASKING, HIDING + "redact: [args.two]\n", "precondition_unreadable", "`look`: thing; two"),
     ],
-    ids=["no answer", "not asked", "it does not hold", "it errs", "it takes no such thing", "nor tells what"],
+    ids=["no answer", "not asked", "it does not hold", "it errs", "nobody gave it", "it takes no such thing", "nor tells what"],
 )  # fmt: skip
 def test_a_precondition_that_stands_in_the_way(answer: Any, act_text: str, look: str, why: str, said: str) -> None:
     """What was read is kept with the refusal; the write is not sent."""
@@ -271,6 +284,26 @@ def test_first_it_is_committed_that_it_will_be_sent() -> None:
     assert (found.attempts[0][-1].outcome, found.looked_up, found.finding) == (Ok(DONE), None, None)
     event = next(e for e in services.heard if e.kind == "committed")
     assert event == Event("committed", "task-1", {"transaction": transaction, "checkpoint": found.checkpoint})
+
+
+def test_somebody_else_may_have_been_faster() -> None:
+    """The key is theirs: nothing is sent, and what was read stays on record."""
+
+    def taken(_: SimulatedEnvironment) -> None:
+        raise KeyTakenError("it is theirs")
+
+    found, services = before(texts=(LOOK, CHECKED, FIND), look=Ok({"good": True}), while_committed=taken)
+    assert found.finding == Finding("blocked", "key_taken", "it is theirs")
+    assert found.looked_up is not None and [a[0] for a in services.asked] == ["look"]
+
+
+def test_a_worker_that_stood_still_sends_nothing() -> None:
+    """For more than half a lease: somebody else may have taken over."""
+    _, services = before(act=Ok(DONE), while_committed=lambda clock: clock.advance(LEASE / 2))
+    assert [a[0] for a in services.asked] == ["act"]
+    with pytest.raises(LeaseLostError) as problem:
+        before(while_committed=lambda clock: clock.advance(LEASE / 2 + 1))
+    assert problem.value.message == "the worker stood still between the intent and the call: nothing was sent"
 
 
 def test_a_write_of_the_machine_itself_has_an_effect_from_then_on() -> None:
@@ -333,6 +366,9 @@ def looked_for(
         ({"act_text": ABSENT_ERRS, "find": Ok(NONE)}, "in_doubt", ILL % ("absent", 0), ["find"]),
         ({"act_text": REPLAYED, "act": Unknown("timeout", "no answer")}, "in_doubt", "the replay was not answered: no answer",
          ["act"]),
+        ({"act_text": GUARDED, "look": Ok({"good": True}), "act": Blocked("x", "not sent")},
+         "in_doubt", "the replay was not answered: not sent",
+         ["look", "act"]),
         (
             {"act_text": GUARDED, "look": Ok({"good": False})}, "gone",
             "it was not sent again: the precondition does not hold: result.good", ["look"],
@@ -345,7 +381,7 @@ def looked_for(
     ids=[
         "no effect", "still running", "still running, to be sent again", "refused", "not asked", "neither",
         "cannot be asked", "found errs", "absent errs",
-        "sent again", "no longer true", "no longer allowed",
+        "sent again", "read and sent again", "no longer true", "no longer allowed",
     ],
 )  # fmt: skip
 def test_what_leaves_it_in_doubt(how: dict[str, Any], why: str, said: str, asked: list[str]) -> None:
