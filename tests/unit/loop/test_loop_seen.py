@@ -187,3 +187,12 @@ def test_where_nothing_is_pending_there_is_no_ruling() -> None:
         False,
         False,
     )
+
+
+def test_what_is_pending_and_what_is_called_has_numbers_too() -> None:
+    """A whole amount is compared with a half one, whichever way it came."""
+    numbers = swap(ACT, ("{type: integer, minimum: 1, maximum: 1000}", "{type: number}"), (":{amount}", ""))
+    proposal = {"tool": "act", "args": {"amount": 200}, "raised": False}
+    context, here = standing("ASKING", texts=(LOOK, numbers, FIND), proposal=proposal)
+    assert repr(data_of(context, here)["proposal"]["args"]) == "{'amount': 200.0}"
+    assert repr(data_of(context, here, {"tool": "act", "args": {"amount": 2}})["call"]["args"]) == "{'amount': 2.0}"
