@@ -38,7 +38,8 @@ def _value(name: str, text: str, limits: Limits) -> object:
     needed = "" if name == "steps" else f"steps: {limits.steps}\n"
     document = read(Source("limits", f"{needed}{name}: {text}\n"))
     found = validate(document, Limits)
-    if found is None or document.faults or found.model_fields_set != {"steps", name}:
+    is_value = "#" not in text and len(text.splitlines()) == 1  # it is shown to people as it was given
+    if found is None or document.faults or found.model_fields_set != {"steps", name} or not is_value:
         fault = document.faults[0] if document.faults else None
         told = f": {fault.message}" if fault is not None else ""
         raise UsageError(

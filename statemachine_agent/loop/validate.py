@@ -19,6 +19,7 @@ from statemachine_agent.definition.template import TemplateError
 from statemachine_agent.errors import GuardError
 from statemachine_agent.loop.batch import in_company
 from statemachine_agent.loop.call import Call, Finding, told
+from statemachine_agent.loop.pending import unaccepted
 from statemachine_agent.loop.phases import CheckedCall, Observation, Proposal, expect
 from statemachine_agent.loop.view import answers, reference_data
 from statemachine_agent.models.decision import (
@@ -221,11 +222,8 @@ def _still_accepted(observation: Observation, call: Call, action: Action) -> Cal
         return call
     if pending["args"] != action.args or pending["key"] != action.key or pending["version"] != action.version:
         return _blocked(call, "action_changed", "the stored proposal is not the one that was accepted")
-    machine = observation.context.machine
-    asked = answers(observation.context, observation.checkpoint, {"tool": action.tool, "args": action.args}, again=True)
-    move = machine.chart.fire(machine.chart.tree.around(pending["state"]), f"call.{action.tool}", asked)
-    if [t.index for t in move.taken] != [pending["row"]]:
-        text = move.refusal or "another row than the one that accepted it holds now"
+    text = unaccepted(observation.context, observation.checkpoint)
+    if text is not None:
         return _blocked(call, "stale_proposal", text)
     return call
 

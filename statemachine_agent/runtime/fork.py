@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from statemachine_agent.chart.compile import CompiledMachine, compile_texts, texts_of
+from statemachine_agent.definition.machine import Limits
 from statemachine_agent.errors import RefusedError
 from statemachine_agent.policy.approvals import NotEntitledError
 from statemachine_agent.records import Checkpoint, EffectStatus
@@ -20,18 +22,12 @@ LIMITS_SCOPE = "tasks:limits"
 _VERSIONS = "`sma trace` lists the versions; take an earlier one"
 
 
-def check_may_fork(now: Checkpoint, who: Mapping[str, object], limits: Mapping[str, str]) -> None:
+def check_may_fork(now: Checkpoint, who: Mapping[str, object]) -> None:
     """RefusedError unless the task is this actor's own, and nothing of it is open."""
     actor = now.task.actor
     if (who["id"], who["tenant"]) != (actor["id"], actor["tenant"]):
         raise NotEntitledError(
             f"`{one_line(str(who['id']), 60)}` may not fork this task", hint="only its actor may", reason="not_yours"
-        )
-    if limits and LIMITS_SCOPE not in who["scopes"]:  # type: ignore[operator]
-        raise NotEntitledError(
-            f"`{one_line(str(who['id']), 60)}` lacks the scope {LIMITS_SCOPE}",
-            hint="leave the limits as they are, or ask somebody who has it",
-            reason="limits",
         )
     if now.open_effects:
         raise RefusedError(
@@ -39,6 +35,21 @@ def check_may_fork(now: Checkpoint, who: Mapping[str, object], limits: Mapping[s
             hint="resume the task first; of an ended one, `sma resolve` settles it",
             reason="effect_open",
         )
+
+
+def check_may_raise(who: Mapping[str, object], old: CompiledMachine, new: CompiledMachine) -> None:
+    """RefusedError where a budget is larger than the task's own, and the actor lacks the scope for that."""
+    raised = [name for name, (was, now) in _both(old.definition.limits, new.definition.limits).items() if now > was]
+    if raised and LIMITS_SCOPE not in who["scopes"]:  # type: ignore[operator]
+        raise NotEntitledError(
+            f"`{one_line(str(who['id']), 60)}` lacks the scope {LIMITS_SCOPE}, and {', '.join(raised)} would be raised",
+            hint="leave the limits as they are, or ask for the scope",
+            reason="limits",
+        )
+
+
+def _both(old: Limits, new: Limits) -> dict[str, tuple[Any, Any]]:
+    return {name: (getattr(old, name), getattr(new, name)) for name in type(old).model_fields}
 
 
 def check_can_begin(past: Checkpoint) -> None:
@@ -69,7 +80,7 @@ def taken_over(past: Checkpoint, old: CompiledMachine, new: CompiledMachine) -> 
     if found:
         raise RefusedError(
             f"the task cannot go on under {new.name} {new.definition.version}: {'; '.join(found)}",
-            hint="take an earlier version, or start a new task",
+            hint="it can end as it began; or take another version",
             reason="misfit",
         )
     proposal = past.head.proposal
@@ -79,5 +90,5 @@ def taken_over(past: Checkpoint, old: CompiledMachine, new: CompiledMachine) -> 
 
 
 def with_limits(machine: CompiledMachine, limits: Mapping[str, str]) -> CompiledMachine:
-    """The machine with these budgets besides those that were given to it before; UsageError for one that cannot be."""
-    return compile_texts({**texts_of(machine), "limits": {**machine.limits, **limits}}) if limits else machine
+    """The machine with these budgets instead of its own; UsageError for one that cannot be."""
+    return compile_texts({**texts_of(machine), "limits": dict(limits)}) if limits else machine

@@ -27,7 +27,7 @@ from statemachine_agent.errors import RefusedError, SettingsError, StoreError, T
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import LEASE, Context, Event, Stopwatch
 from statemachine_agent.loop.draft import Draft
-from statemachine_agent.loop.inherit import inherit
+from statemachine_agent.loop.inherit import inherit, known_by
 from statemachine_agent.policy.identity import Identity, actor_of
 from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTask, NoteRow, Status, Task
 from statemachine_agent.runtime import answer, fork, outside
@@ -158,29 +158,37 @@ class Runtime:
     ) -> Checkpoint:
         """Create a task that begins as another one stood at version `at`; RefusedError where it cannot.
 
-        It is the same person's, and has what was known and what had happened; people are asked anew, and timers begin anew.
-        Nothing is undone: what happened in the other task since is answered from the ledger. `machine` takes the definition
-        of the catalogue instead of the pinned one; `limits` changes budgets, written as in a machine file, for whoever has
-        the scope `tasks:limits`; `model` as in `start`.
+        It is the same person's, and has what was known then; people are asked anew, and timers begin anew. Nothing is undone:
+        what has happened until now is among its effects, and answered from the ledger. `machine` takes the definition of the
+        catalogue instead of the pinned one; `limits` changes budgets, written as in a machine file. Whoever raises one, either
+        way, needs the scope `tasks:limits`. `model` as in `start`.
         """
+        if type(at) is not int:
+            raise UsageError(f"a version is a whole number, not {type(at).__name__}")
         who = actor_of(self._roster.now(), actor)
         now = await self.store.load(task_id)
-        fork.check_may_fork(now, who, limits or {})
+        fork.check_may_fork(now, who)
         past = await self.store.as_of(now.task.id, at)
         fork.check_can_begin(past)
         pinned = await self._machine_of(now.task)
-        compiled = fork.with_limits(pinned if machine is None else self._compiled(machine), limits or {})
-        past = fork.taken_over(past, pinned, compiled)
+        wanted = pinned if machine is None else self._compiled(machine)
+        compiled = fork.with_limits(wanted, {**pinned.limits, **(limits or {})})
+        fork.check_may_raise(who, pinned, compiled)
+        known = fork.taken_over(known_by(past, now), pinned, compiled)
         self._check_reach(compiled)
         spec = stored_spec(compiled.definition, model, now.task.model)
         draft = self._new(compiled, who, now.task.input, spec, "fork")
         changed = "".join(f", {name} {text}" for name, text in (limits or {}).items())
         came = f"{now.task.id} version {at}{changed}"
         draft.rows.append(NoteRow("forked_from", actor.id, actor.established, came))
-        inherit(draft, past)
+        inherit(draft, past, known)
         created = await self._create(draft)
         note = NoteRow("forked", actor.id, actor.established, f"version {at} as {created.task.id}")
-        await self.store.note(now.task.no, [note])
+        try:
+            await self.store.note(now.task.no, [note])
+        except StoreError as problem:  # of the one whose history is full, only the fork tells
+            if problem.reason != "history_full":
+                raise
         return created
 
     def _new(

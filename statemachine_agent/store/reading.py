@@ -174,7 +174,8 @@ def approvals(connection: sqlite3.Connection, status: str | None) -> list[dict[s
     """Requests for approval, oldest first."""
     rows = connection.execute(
         "SELECT approval.*, task.id AS task_id, task.machine, task.actor_id FROM approval"
-        " JOIN task ON task.no = approval.task_no WHERE (?1 IS NULL OR approval.status = ?1) ORDER BY requested_at, approval.rowid",
+        " JOIN task ON task.no = approval.task_no WHERE (?1 IS NULL OR approval.status = ?1)"
+        " ORDER BY requested_at, approval.rowid",
         (status,),
     ).fetchall()
     values = payloads.get_many(connection, [row["shown_hash"] for row in rows])

@@ -22,12 +22,16 @@ from statemachine_agent.testing.stage import Question
 
 
 def of_commits(commits: Sequence[tuple[Transaction, Checkpoint]]) -> Iterator[str]:
-    """Every commit makes the next version, and nothing follows an end but a person's word on an open effect."""
+    """Every commit makes the next version; nothing follows an end but a person's word; what was done is never undone."""
     for number, (transaction, after) in enumerate(commits):
         if (transaction.expected_version, after.head.version) != (number - 1, number):
             yield f"commit {number} took version {transaction.expected_version} to {after.head.version}"
         if number and commits[number - 1][1].head.status.is_end and transaction.cause != "resolution":
             yield f"commit {number} ({transaction.cause}) came after the end"
+        for effect in commits[number - 1][1].effects if number else ():
+            known = after.effect(effect.key)
+            if effect.status.is_done and (known is None or not known.status.is_done):
+                yield f"{effect.key} was {effect.status}, and is {known.status if known else 'gone'} after commit {number}"
 
 
 def of_checkpoint(machine: CompiledMachine, checkpoint: Checkpoint) -> Iterator[str]:

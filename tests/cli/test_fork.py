@@ -94,7 +94,7 @@ def test_under_a_mended_machine(sma: Typed) -> None:
     assert made["status"] == "WAITING" and made["waits_for"] == {"LISTENING": "reply"}
     assert "machine  asking 2 " in sma("show", made["task"])[1]
     code, told = sma("fork", task, "--at", "1", "--actor", "ann", "--machine", "other/asking.yaml")
-    why = "it stands in `LISTENING`, which is no state any more (take an earlier version, or start a new task)"
+    why = "it stands in `LISTENING`, which is no state any more (it can end as it began; or take another version)"
     assert (code, told.strip()) == (1, f"sma: the task cannot go on under asking 1: {why}")
 
 
@@ -109,7 +109,7 @@ def test_under_a_mended_machine(sma: Typed) -> None:
         (("--at", "0", "--limit", "stepps=1"), 2, "there is no limit `stepps` (did you mean `steps`?)"),
         (("--at", "0", "--limit", "steps=x"), 2, "`x` is no limit of `steps`"),
         (("--at", "0", "--machine", "nowhere.yaml"), 2, "nowhere.yaml"),
-        (("--at", "0", "--machine", "people.yaml"), 2, "there is no machine `asking`"),
+        (("--at", "0", "--machine", "people.yaml"), 2, "no machine is in people.yaml"),
         (("--at", "0", "--model", "scripted:nothing.yaml"), 21, "nothing.yaml"),
     ],
 )
