@@ -173,7 +173,7 @@ def cancel(context: click.Context, task: str, claim: str | None, db: str | None,
     elif checkpoint.head.status.is_end:
         say(f"task {checkpoint.task.id} is {checkpoint.head.status} ({checkpoint.head.reason})")
     else:
-        say(f"task {checkpoint.task.id} will be cancelled as soon as no effect of it is open")
+        say(f"task {checkpoint.task.id} will be cancelled as soon as no effect of it is open, unless it ends before")
     return 0
 
 

@@ -16,7 +16,7 @@ from statemachine_agent.definition.faults import Fault, Level
 from statemachine_agent.definition.machine import MachineDefinition
 from statemachine_agent.definition.manifest import ToolManifest
 from statemachine_agent.definition.model_choice import ModelChoice
-from statemachine_agent.definition.names import CONTROLS, ENDS, is_reserved
+from statemachine_agent.definition.names import CONTROLS, ENDS, RULING_GUARDS, is_reserved
 from statemachine_agent.definition.nesting import DONE
 from statemachine_agent.definition.rows import Row
 from statemachine_agent.definition.schema import Properties, Property, wants_trusted
@@ -118,6 +118,8 @@ class _Machine(RowCheck):
 
     def _unused(self) -> None:
         if self.document.incomplete(("states",)) or self.document.incomplete(("success",)):
+            return
+        if not self.used_guards <= {*self.machine.guards, *RULING_GUARDS}:  # one that is not there may mean any of them
             return
         for name in self.machine.guards:
             if name not in self.used_guards and name not in self.machine.guard_scopes:

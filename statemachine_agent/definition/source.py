@@ -227,11 +227,10 @@ def _in_words(source: Source, problem: yaml.MarkedYAMLError) -> tuple[Mark, str,
         if at.line != begun.line:
             opened = source.lines[begun.line][begun.column : begun.column + 1]
             return begun, f"the `{opened}` that opens here is not closed", "close it"
-        return (
-            at,
-            "a comma or a closing bracket is missing before this",
-            "close the bracket, or separate the values by commas",
-        )
+        advice = "close the bracket, or separate the values by commas"
+        if character == ":" and line[: at.column].rstrip()[-1:] not in tuple("\"'}]"):
+            advice = f"put quotes around the text if this `:` belongs to it, else {advice}"
+        return at, "a comma or a closing bracket is missing before this", advice
     if at.line >= len(source.lines):
         last = Mark(len(source.lines) - 1, len(source.lines[-1]))
         return last, "the file ends in the middle", "close every `{`, `[` and quote"
