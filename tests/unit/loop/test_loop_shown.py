@@ -154,3 +154,14 @@ def test_an_adapter_may_do_with_it_what_it_likes() -> None:
     found.prompt.tools[0].schema["properties"].clear()  # type: ignore[index]
     assert KNOWN[2].payload == {"good": True}
     assert made(*KNOWN).prompt.tools[0].schema == LOOKING.schema
+
+
+@pytest.mark.parametrize(("most", "said"), [(2, True), (1, False)])
+def test_how_many_may_be_proposed_at_once_is_said(most: int, said: bool) -> None:
+    """Where it is more than one."""
+    machine = swap(PINNED, ("initial: LOOKING", f"parallel_calls: {most}\ninitial: LOOKING"))
+    shown = made(machine=machine).prompt
+    assert (
+        shown.at_once,
+        "Up to 2 different calls of look may be proposed at once, where none needs" in shown.text,
+    ) == (most, said)
