@@ -224,13 +224,7 @@ def _in_words(source: Source, problem: yaml.MarkedYAMLError) -> tuple[Mark, str,
     if "quoted scalar" in context and "end of stream" in what:
         return begun, "the quote that opens here is not closed", "close it"
     if "flow mapping" in context or "flow sequence" in context:
-        if at.line != begun.line:
-            opened = source.lines[begun.line][begun.column : begun.column + 1]
-            return begun, f"the `{opened}` that opens here is not closed", "close it"
-        advice = "close the bracket, or separate the values by commas"
-        if character == ":" and line[: at.column].rstrip()[-1:] not in tuple("\"'}]"):
-            advice = f"put quotes around the text if this `:` belongs to it, else {advice}"
-        return at, "a comma or a closing bracket is missing before this", advice
+        return _in_brackets(source, begun, at)
     if at.line >= len(source.lines):
         last = Mark(len(source.lines) - 1, len(source.lines[-1]))
         return last, "the file ends in the middle", "close every `{`, `[` and quote"
@@ -253,3 +247,14 @@ def _in_words(source: Source, problem: yaml.MarkedYAMLError) -> tuple[Mark, str,
         f"is not valid YAML: {what or 'it cannot be read'}",
         "check indentation, quotes and brackets here and above",
     )
+
+
+def _in_brackets(source: Source, begun: Mark, at: Mark) -> tuple[Mark, str, str]:
+    """The same for what stands between `{}` or `[]`."""
+    if at.line != begun.line:
+        opened = source.lines[begun.line][begun.column : begun.column + 1]
+        return begun, f"the `{opened}` that opens here is not closed", "close it"
+    line, advice = source.lines[at.line], "close the bracket, or separate the values by commas"
+    if line[at.column : at.column + 1] == ":" and not line[: at.column].rstrip().endswith(("'", '"', "}", "]")):
+        advice = f"put quotes around the text if this `:` belongs to it, else {advice}"
+    return at, "a comma or a closing bracket is missing before this", advice
