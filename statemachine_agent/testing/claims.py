@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Self
 from statemachine_agent.chart.chart import Availability, Standing, is_end
 from statemachine_agent.models.port import Prompt
 from statemachine_agent.records import Checkpoint
+from statemachine_agent.testing import record
 from statemachine_agent.testing.stage import Question
 from statemachine_agent.testing.subject import Subject
 from statemachine_agent.text import did_you_mean
@@ -80,12 +81,18 @@ class Claims:
         return self
 
     def hides(self, tool: str, text: str | None = None) -> Self:
-        """`tool` has its place in this state and is refused now, whatever its arguments; `text` is part of the reason."""
+        """`tool` has its place in this state and is refused now, whatever its arguments; `text` is part of the reason.
+
+        With `text`, the row that says so counts as exercised.
+        """
         standing, told = self._standing(tool)
         if standing is not Standing.HIDDEN:
             self.fail(f"`{tool}` is {standing} here, not hidden")
         if text is not None and text not in told:
             self.fail(f"`{tool}` is hidden with {told!r}, which does not say {text!r}")
+        prompt = self._decision("see what is offered").prompt
+        if text is not None and prompt is not None:
+            record.hidden(self.subject.compiled, prompt.state, tool, told)
         return self
 
     def forbids(self, tool: str) -> Self:

@@ -71,6 +71,11 @@ def asked(machine: CompiledMachine, given: Mapping[str, bool]) -> None:
     of(machine).guards |= set(given.items())
 
 
+def hidden(machine: CompiledMachine, state: str, tool: str, text: str) -> None:
+    """The row of `state` that hides `tool` with `text`, which a test claimed: proposing it would be refused by that row."""
+    of(machine).rows |= set(refusing_rows(machine, state, tool, one_line(f"refused: {text}.")))
+
+
 class Recorder:
     """Watches a runtime, and records what every commit of one machine shows."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from statemachine_agent.errors import RefusedError, UsageError
 from statemachine_agent.models.decision import RawCall
-from statemachine_agent.testing import Subject, Walk, load_machine, machine_from_texts, walk
+from statemachine_agent.testing import Subject, Walk, load_machine, machine_from_texts, record, walk
 from statemachine_agent.testing.walking import close_all
 from support.refund import ROOT
 from support.world import ACT, BAD, DONE, FIND, GOOD, LOOK, MACHINE, NONE, ONE, PEOPLE
@@ -76,6 +76,16 @@ def test_a_read_that_is_tried_again_fails_as_a_whole(tiny: Subject) -> None:
     task = walk(tiny, {"thing": "box"}).choose("look", thing="box").lost()
     assert [r["attempt"] for r in task.history if r["table"] == "call"] == [1, 2]
     task.lands_in("LOOKING").hides("act", "look first")
+
+
+def test_a_text_that_hides_a_tool_counts_for_its_row(tiny: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As proposing the tool does, which the model cannot; that it is hidden for some reason claims nothing of a row."""
+    monkeypatch.setattr(record, "RECORD", {})
+    task = walk(tiny, {"thing": "box"}).hides("act")
+    assert record.of(tiny.compiled).rows == set()
+    task.hides("act", "look")
+    counted = record.of(tiny.compiled).rows
+    assert [t.refuse for t in tiny.compiled.chart.transitions if t.index in counted] == ["look first"]
 
 
 def test_talk_and_malformed_replies(tiny: Subject) -> None:
