@@ -50,7 +50,7 @@ def _cut(text: str, most: int) -> dict[str, Any]:
         size = len(shown(kept))
         if size <= most + 2 or head <= 1:
             return {"cut": kept, "characters": len(text)}
-        head = min(head - 1, head * most // size)
+        head = head * most // size  # less than before, since the size is more than `most`
 
 
 def input_of(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
