@@ -11,7 +11,11 @@ from typing import Any
 
 from statemachine_agent.chart.compile import CompiledMachine, compile_texts, texts_of
 from statemachine_agent.definition.machine import Limits
-from statemachine_agent.errors import RefusedError
+from statemachine_agent.errors import GuardError, RefusedError
+from statemachine_agent.loop.budget import exhausted
+from statemachine_agent.loop.draft import Draft
+from statemachine_agent.loop.inherit import inherit, known_by
+from statemachine_agent.loop.pending import unaccepted
 from statemachine_agent.policy.approvals import NotEntitledError
 from statemachine_agent.records import Checkpoint, EffectStatus
 from statemachine_agent.runtime.fitting import carried, misfits
@@ -20,6 +24,38 @@ from statemachine_agent.text import one_line
 LIMITS_SCOPE = "tasks:limits"
 
 _VERSIONS = "`sma trace` lists the versions; take an earlier one"
+
+
+async def go_back(draft: Draft, now: Checkpoint, at: int, pinned: CompiledMachine) -> None:
+    """Let `draft`, of a new task, begin as the task `now` stood at version `at`; RefusedError where it cannot.
+
+    `pinned` is the machine of `now`; the draft's may be another one.
+    """
+    who, machine = draft.checkpoint.task.actor, draft.context.machine
+    check_may_fork(now, who)
+    past = await draft.context.store.as_of(now.task.id, at)
+    check_can_begin(past)
+    check_may_raise(who, pinned, machine)
+    known = taken_over(known_by(past, now), pinned, machine)
+    spent = exhausted(draft.context, known.head, before_decision=bool(machine.choosing(known.head.configuration)))
+    if spent is not None:
+        raise RefusedError(
+            f"it would end at once: {spent}", hint="take an earlier version, or raise the limit", reason="exhausted"
+        )
+    inherit(draft, past, known)
+    _check_accepted(draft)
+
+
+def _check_accepted(draft: Draft) -> None:
+    """RefusedError where the proposal that waits would be refused when it is to run: nobody is asked about that."""
+    try:
+        text = unaccepted(draft.context, draft.checkpoint)
+    except GuardError as problem:
+        text = problem.message
+    if text is not None:
+        raise RefusedError(
+            f"the proposal that waits would be refused now: {text}", hint="take an earlier version", reason="misfit"
+        )
 
 
 def check_may_fork(now: Checkpoint, who: Mapping[str, object]) -> None:
@@ -74,19 +110,19 @@ def under_way(past: Checkpoint) -> str | None:
     return "it was about to end" if past.head.pending_exit else None
 
 
-def taken_over(past: Checkpoint, old: CompiledMachine, new: CompiledMachine) -> Checkpoint:
-    """`past` as a task of `new`; RefusedError where it does not fit."""
-    found = misfits(past, old, new)
+def taken_over(known: Checkpoint, old: CompiledMachine, new: CompiledMachine) -> Checkpoint:
+    """What is known, as of a task of `new`; RefusedError where it does not fit."""
+    found = misfits(known, old, new)
     if found:
         raise RefusedError(
             f"the task cannot go on under {new.name} {new.definition.version}: {'; '.join(found)}",
             hint="it can end as it began; or take another version",
             reason="misfit",
         )
-    proposal = past.head.proposal
+    proposal = known.head.proposal
     if proposal is None or old.hash == new.hash:
-        return past
-    return replace(past, head=replace(past.head, proposal=carried(proposal, old, new)))
+        return known
+    return replace(known, head=replace(known.head, proposal=carried(proposal, old, new)))
 
 
 def with_limits(machine: CompiledMachine, limits: Mapping[str, str]) -> CompiledMachine:

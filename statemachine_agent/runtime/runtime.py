@@ -27,13 +27,13 @@ from statemachine_agent.errors import RefusedError, SettingsError, StoreError, T
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import LEASE, Context, Event, Stopwatch
 from statemachine_agent.loop.draft import Draft
-from statemachine_agent.loop.inherit import inherit, known_by
 from statemachine_agent.policy.identity import Identity, actor_of
 from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTask, NoteRow, Status, Task
 from statemachine_agent.runtime import answer, fork, outside
 from statemachine_agent.runtime.deciding import ModelSource, deciders, stored_spec
 from statemachine_agent.runtime.drive import Stop, commit, drive
 from statemachine_agent.runtime.recover import fire_timers, recover
+from statemachine_agent.runtime.verdicts import Verdict, verdicts
 from statemachine_agent.store.port import Store
 from statemachine_agent.text import one_line
 from statemachine_agent.tools.arguments import faults_of
@@ -167,21 +167,16 @@ class Runtime:
             raise UsageError(f"a version is a whole number, not {type(at).__name__}")
         who = actor_of(self._roster.now(), actor)
         now = await self.store.load(task_id)
-        fork.check_may_fork(now, who)
-        past = await self.store.as_of(now.task.id, at)
-        fork.check_can_begin(past)
         pinned = await self._machine_of(now.task)
         wanted = pinned if machine is None else self._compiled(machine)
         compiled = fork.with_limits(wanted, {**pinned.limits, **(limits or {})})
-        fork.check_may_raise(who, pinned, compiled)
-        known = fork.taken_over(known_by(past, now), pinned, compiled)
-        self._check_reach(compiled)
         spec = stored_spec(compiled.definition, model, now.task.model)
         draft = self._new(compiled, who, now.task.input, spec, "fork")
         changed = "".join(f", {name} {text}" for name, text in (limits or {}).items())
         came = f"{now.task.id} version {at}{changed}"
         draft.rows.append(NoteRow("forked_from", actor.id, actor.established, came))
-        inherit(draft, past, known)
+        await fork.go_back(draft, now, at, pinned)
+        self._check_reach(compiled)
         created = await self._create(draft)
         note = NoteRow("forked", actor.id, actor.established, f"version {at} as {created.task.id}")
         try:
@@ -190,6 +185,15 @@ class Runtime:
             if problem.reason != "history_full":
                 raise
         return created
+
+    async def verdicts(self, machines: Mapping[str, CompiledMachine]) -> list[Verdict]:
+        """For each task of these machines that has not ended, the oldest first: whether a fork of it could go on under one."""
+
+        def begun(now: Checkpoint) -> Draft:
+            task = now.task
+            return self._new(machines[task.machine], task.actor, task.input, task.model, "fork")
+
+        return await verdicts(self.store, machines, begun)
 
     def _new(
         self, compiled: CompiledMachine, who: Mapping[str, Any], inputs: Mapping[str, Any], spec: str, cause: str

@@ -1,23 +1,25 @@
 """What a changed definition means for each task that is under way. Nothing is written.
 
-Every task ends under the definition that it began with, whatever becomes of the files; what is judged is whether it could be
-taken over. It must not know how a definition changed.
+Every task ends under the definition that it began with, whatever becomes of the files; what is judged is whether a fork of it
+could go on under the other one, by trying to make it. It must not know how a definition changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from statemachine_agent.chart.compile import CompiledMachine, compile_texts
 from statemachine_agent.errors import SmaError
-from statemachine_agent.records import Status
-from statemachine_agent.runtime.fitting import misfits
-from statemachine_agent.runtime.fork import under_way
+from statemachine_agent.loop.draft import Draft
+from statemachine_agent.records import Checkpoint, Status
+from statemachine_agent.runtime.fork import go_back, under_way
 from statemachine_agent.store.port import Store
 
 #: more tasks than a person waits for
 _ALL = 1_000_000
+#: how many versions before its newest are tried for one that could be taken over
+_BACK = 20
 
 
 @dataclass(frozen=True)
@@ -31,25 +33,47 @@ class Verdict:
     verdict: str
     #: what says no
     why: tuple[str, ...] = ()
+    #: of one that stays, the newest earlier version of which a fork could go on; None where none of the last ones could
+    earlier: int | None = None
 
 
-async def verdicts(store: Store, machines: Mapping[str, CompiledMachine]) -> list[Verdict]:
-    """A verdict for each task of these machines that has not ended, the oldest first."""
+async def verdicts(
+    store: Store, machines: Mapping[str, CompiledMachine], begun: Callable[[Checkpoint], Draft]
+) -> list[Verdict]:
+    """A verdict for each task of these machines that has not ended, the oldest first; `begun` makes the draft of its fork."""
     open_ones = [row for s in Status if not s.is_end for row in await store.tasks(status=s, limit=_ALL)]
     rows = sorted((row for row in open_ones if row["machine"] in machines), key=lambda row: str(row["id"]))
-    return [await _verdict(store, str(row["id"]), machines[row["machine"]]) for row in rows]
+    return [await _verdict(store, str(row["id"]), machines[row["machine"]], begun) for row in rows]
 
 
-async def _verdict(store: Store, task_id: str, machine: CompiledMachine) -> Verdict:
-    checkpoint = await store.load(task_id)
-    task, head = checkpoint.task, checkpoint.head
-    why: tuple[str, ...] = ()
-    if task.definition_hash != machine.hash:
-        try:
-            old = compile_texts(await store.definition(task.definition_hash))
-            what = under_way(checkpoint)
-            why = (f"{what}, which it finishes itself",) if what else tuple(misfits(checkpoint, old, machine))
-        except SmaError as problem:
-            why = (problem.message,)
-    word = "stays" if why else "same" if task.definition_hash == machine.hash else "fits"
-    return Verdict(task.id, task.machine, head.version, head.configuration, word, why)
+async def _verdict(
+    store: Store, task_id: str, machine: CompiledMachine, begun: Callable[[Checkpoint], Draft]
+) -> Verdict:
+    now = await store.load(task_id)
+    task, head = now.task, now.head
+    about = (task.id, task.machine, head.version, head.configuration)
+    if task.definition_hash == machine.hash:
+        return Verdict(*about, "same")
+    what = under_way(now)
+    why = f"{what}, which it finishes itself" if what else await _refusal(store, now, head.version, begun)
+    if why is None:
+        return Verdict(*about, "fits")
+    earlier = None if now.open_effects else await _earlier(store, now, begun)
+    return Verdict(*about, "stays", (why,), earlier)
+
+
+async def _refusal(store: Store, now: Checkpoint, at: int, begun: Callable[[Checkpoint], Draft]) -> str | None:
+    """Why a fork at that version could not be; None where it could."""
+    try:
+        pinned = compile_texts(await store.definition(now.task.definition_hash))
+        await go_back(begun(now), now, at, pinned)
+    except SmaError as problem:
+        return problem.message
+    return None
+
+
+async def _earlier(store: Store, now: Checkpoint, begun: Callable[[Checkpoint], Draft]) -> int | None:
+    for at in range(now.head.version - 1, max(-1, now.head.version - 1 - _BACK), -1):
+        if await _refusal(store, now, at, begun) is None:
+            return at
+    return None

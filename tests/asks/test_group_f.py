@@ -15,7 +15,6 @@ from statemachine_agent import SimulatedEnvironment
 from statemachine_agent.chart.compile import checked_catalogue, compile_machine
 from statemachine_agent.errors import IllegalConfigurationError, StoreError
 from statemachine_agent.records import Checkpoint
-from statemachine_agent.runtime.verdicts import verdicts
 from support.playing import swap
 from support.world import ANN, BOB, DONE, GOOD, LOOK, LOOK_STEP, MACHINE, ONE, World, act_step, world
 
@@ -185,7 +184,7 @@ def test_f6_a_verdict_for_each_task_before_a_deployment(tell: Callable[..., Any]
 
     async def judge(here: World) -> dict[str, tuple[str, str]]:
         machine = compile_machine(checked_catalogue(here.runtime.catalogue), "tiny")
-        found = {one.task: one for one in await verdicts(here.store, {"tiny": machine})}
+        found = {one.task: one for one in await here.runtime.verdicts({"tiny": machine})}
         for task in tasks.values():
             assert await here.runtime.status(task.task.id) == task
         return {thing: (found[t.task.id].verdict, "; ".join(found[t.task.id].why)) for thing, t in tasks.items()}
@@ -197,10 +196,15 @@ def test_f6_a_verdict_for_each_task_before_a_deployment(tell: Callable[..., Any]
     assert tell(judge, machine=FIRST) == dict.fromkeys(THINGS, ("same", ""))
     stays = {thing: ("stays", why) for thing, why in under_way.items()}
     assert tell(judge, machine=raised) == dict.fromkeys(THINGS, ("fits", "")) | stays
-    late = {"late": ("stays", "it stands in `RESTING`, which is no state any more")}
+    cannot = "the task cannot go on under tiny 1"
+    late = {"late": ("stays", f"{cannot}: it stands in `RESTING`, which is no state any more")}
     assert tell(judge, machine=renamed) == dict.fromkeys(THINGS, ("fits", "")) | stays | late
     gone = tell(judge, machine=SECOND, texts=TOOLS)
-    assert {thing: why.partition(",")[0] for thing, (_, why) in gone.items() if thing not in under_way} == {
+    assert {
+        thing: why.removeprefix(f"{cannot}: ").partition(",")[0]
+        for thing, (_, why) in gone.items()
+        if thing not in under_way
+    } == {
         "begun": "it stands in `LOOKING`",
         "late": "it stands in `RESTING`",
         "asked": "it stands in `ASKING`",

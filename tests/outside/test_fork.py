@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from statemachine_agent import SimulatedEnvironment
+from statemachine_agent.chart.compile import checked_catalogue, compile_machine
 from statemachine_agent.errors import RefusedError, UnknownTaskError, UsageError
 from statemachine_agent.loop.inherit import _TAKEN
 from statemachine_agent.records import ApprovalStatus, Checkpoint, EffectStatus, Status
@@ -331,6 +332,38 @@ def test_where_a_machine_does_not_fit(tmp_path: Path, at: int, change: tuple[str
     text = MACHINE.replace(*change) if change[0] == "ASKING" else swap(MACHINE, change)
     found = other(tmp_path, text, at=at)
     assert str(found).startswith(f"misfit: {told}") if told is not None else isinstance(found, Checkpoint)
+
+
+def test_nobody_is_asked_about_what_would_be_refused(tmp_path: Path) -> None:
+    """A guard is another one now, and the proposal that waits does not pass it; before the proposal there is a way."""
+    strict = swap(MACHINE, ("same_thing: call.args.thing == input.thing", "same_thing: call.args.amount < 100"))
+    found = other(tmp_path, strict, at=2)
+    assert found == "misfit: not this thing"
+    environment = SimulatedEnvironment()
+
+    async def ask(here: World) -> str:
+        return (await here.run()).task.id
+
+    async def judge(here: World) -> None:
+        machine = compile_machine(checked_catalogue(here.runtime.catalogue), "tiny")
+        (one,) = await here.runtime.verdicts({"tiny": machine})
+        assert (one.task, one.verdict, one.earlier) == (task, "stays", 1)
+        assert one.why == ("the proposal that waits would be refused now: not this thing",)
+        assert len(await here.store.tasks()) == 1
+
+    task = play(tmp_path / "b", ask, *BIG, environment=environment)
+    play(tmp_path / "b", judge, *BIG, machine=strict, environment=environment)
+
+
+def test_not_where_it_would_end_at_once(tmp_path: Path) -> None:
+    """A limit below what is spent is no way to go on."""
+
+    async def body(here: World) -> None:
+        task = (await here.run()).task.id
+        assert await reason_of(here.runtime.fork(task, 1, ANN, limits={"steps": "1"})) == "exhausted"
+        assert (await here.runtime.fork(task, 0, ANN, limits={"steps": "1"})).head.steps == 0
+
+    play(tmp_path, body, *BIG)
 
 
 def test_where_tools_do_not_fit(tmp_path: Path) -> None:
