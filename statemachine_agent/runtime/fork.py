@@ -33,9 +33,15 @@ async def go_back(draft: Draft, now: Checkpoint, at: int, pinned: CompiledMachin
     """
     who, machine = draft.checkpoint.task.actor, draft.context.machine
     check_may_fork(now, who)
+    check_may_raise(who, pinned, machine)
+    await begin(draft, now, at, pinned)
+
+
+async def begin(draft: Draft, now: Checkpoint, at: int, pinned: CompiledMachine) -> None:
+    """The same, whoever asks for it."""
+    machine = draft.context.machine
     past = await draft.context.store.as_of(now.task.id, at)
     check_can_begin(past)
-    check_may_raise(who, pinned, machine)
     known = taken_over(known_by(past, now), pinned, machine)
     spent = exhausted(draft.context, known.head, before_decision=bool(machine.choosing(known.head.configuration)))
     if spent is not None:

@@ -13,7 +13,7 @@ from statemachine_agent.chart.compile import CompiledMachine, compile_texts
 from statemachine_agent.errors import SmaError
 from statemachine_agent.loop.draft import Draft
 from statemachine_agent.records import Checkpoint, Status
-from statemachine_agent.runtime.fork import go_back, under_way
+from statemachine_agent.runtime.fork import begin, check_may_raise, under_way
 from statemachine_agent.store.port import Store
 
 #: more tasks than a person waits for
@@ -31,7 +31,7 @@ class Verdict:
     version: int
     configuration: tuple[str, ...]
     verdict: str
-    #: what says no
+    #: what says no; of one that fits, what its actor needs besides
     why: tuple[str, ...] = ()
     #: of one that stays, the newest earlier version of which a fork could go on; None where none of the last ones could
     earlier: int | None = None
@@ -57,7 +57,7 @@ async def _verdict(
     what = under_way(now)
     why = f"{what}, which it finishes itself" if what else await _refusal(store, now, head.version, begun)
     if why is None:
-        return Verdict(*about, "fits")
+        return Verdict(*about, "fits", await _with(store, now, begun(now)))
     earlier = None if now.open_effects else await _earlier(store, now, begun)
     return Verdict(*about, "stays", (why,), earlier)
 
@@ -66,10 +66,20 @@ async def _refusal(store: Store, now: Checkpoint, at: int, begun: Callable[[Chec
     """Why a fork at that version could not be; None where it could."""
     try:
         pinned = compile_texts(await store.definition(now.task.definition_hash))
-        await go_back(begun(now), now, at, pinned)
+        await begin(begun(now), now, at, pinned)
     except SmaError as problem:
         return problem.message
     return None
+
+
+async def _with(store: Store, now: Checkpoint, draft: Draft) -> tuple[str, ...]:
+    """What the task's actor needs for it."""
+    try:
+        pinned = compile_texts(await store.definition(now.task.definition_hash))
+        check_may_raise(now.task.actor, pinned, draft.context.machine)
+    except SmaError as problem:
+        return (problem.message,)
+    return ()
 
 
 async def _earlier(store: Store, now: Checkpoint, begun: Callable[[Checkpoint], Draft]) -> int | None:
