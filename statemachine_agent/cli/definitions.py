@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import click
@@ -25,7 +26,7 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
     from statemachine_agent.analysis.lint import lint
 
     project = project_of(context)
-    catalogue, named = (catalogue_at if paths else _all)(project, paths)
+    catalogue, named = _named(project, paths)
     checked_catalogue(catalogue)
     catalogue.report.add(
         lint(
@@ -51,7 +52,7 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
                     }
                     for f in report.faults
                 ],
-                "machines": sorted(catalogue.machines.keys() & named["machine"]),
+                "machines": sorted(catalogue.machines.keys() & named),
                 "tools": sorted(catalogue.tools),
             }
         )
@@ -61,16 +62,20 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
     if project.people is None:
         say(f"warning: there is no people file at {project.path(project.settings.people)}: no role is checked")
     for name, file in sorted(catalogue.machines.items()):
-        if name in named["machine"] and not any(f.file == file.document.source.name for f in report.errors):
+        if name in named and not any(f.file == file.document.source.name for f in report.errors):
             say(_line(catalogue, name))
     count = len(report.errors)
     say(f"{count or 'no'} fault{'s' if count != 1 else ''}")
     return 1 if count else 0
 
 
-def _all(project: Project, _: tuple[str, ...]) -> tuple[Catalogue, dict[str, list[str]]]:
+def _named(project: Project, paths: tuple[str, ...]) -> tuple[Catalogue, Collection[str]]:
+    """The catalogue, and the machines in it that are told of."""
+    if paths:
+        found = catalogue_at(project, paths)
+        return found.catalogue, found.machines
     catalogue = catalogue_of(project)
-    return catalogue, {"machine": list(catalogue.machines), "tool": list(catalogue.tools)}
+    return catalogue, catalogue.machines
 
 
 def _line(catalogue: Catalogue, name: str) -> str:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import click
 
 from statemachine_agent.analysis.changes import Change, changes
-from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
+from statemachine_agent.chart.compile import CompiledMachine, compile_machine
 from statemachine_agent.cli.again import Again
-from statemachine_agent.cli.named import catalogue_at
-from statemachine_agent.cli.options import catalogue_of, json_option, open_store, project_of, run_async
+from statemachine_agent.cli.named import Meant, machines_at
+from statemachine_agent.cli.options import json_option, opened, project_of, run_async
 from statemachine_agent.cli.output import say, show_json
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.settings import Project
-from statemachine_agent.errors import UsageError
-from statemachine_agent.runtime.verdicts import Verdict, verdicts
-from statemachine_agent.text import did_you_mean, one_line, shorten
+from statemachine_agent.records import Status
+from statemachine_agent.runtime.verdicts import Verdict
+from statemachine_agent.store.port import Store
+from statemachine_agent.text import shorten, visible
 
-_LONGEST = 300
+#: characters of a value that are shown, and those around what differs in a longer one
+_LONGEST, _AROUND = 300, 60
+#: more tasks than a person waits for
+_ALL = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,11 @@ def diff(context: click.Context, old: str, new: str, db: str | None, as_json: bo
     on under NEW.
     """
     project = project_of(context)
-    pairs = _pairs(_side(project, old), _side(project, new))
+    was, now = machines_at(project, old), machines_at(project, new)
+    pairs = _pairs(*_compiled(was, now))
     found: Sequence[Verdict] = ()
     if db is not None:
-        machines = {pair.new.name: pair.new for pair in pairs if pair.new is not None}
-        with open_store(project, db) as store:
-            found = run_async(verdicts(store, machines))
+        found = run_async(_judged(project, db, pairs, now.catalogue))
     if as_json:
         machines_told = [
             {"machine": p.name, "old": _version(p.old), "new": _version(p.new), "changes": p.changes} for p in pairs
@@ -81,27 +84,12 @@ def diff(context: click.Context, old: str, new: str, db: str | None, as_json: bo
     return 0
 
 
-def _side(project: Project, text: str) -> Mapping[str, CompiledMachine]:
-    """The machines that OLD or NEW stands for."""
-    if not Path(text).exists():
-        catalogue = catalogue_of(project)
-        if text not in catalogue.machines:
-            hint = did_you_mean(text, catalogue.machines)
-            raise UsageError(f"`{one_line(text, 200)}` is neither a file nor a machine", hint=hint)
-        return {text: compile_machine(checked_catalogue(catalogue), text)}
-    catalogue, named = catalogue_at(project, (text,), instead=True)
-    names = [name for name in named["machine"] if isinstance(name, str)]
-    if not named["machine"]:  # manifests alone: what they mean, they mean in the machines that use them
-        catalogue, _ = catalogue_at(project, (text, *map(str, project.machines)), instead=True)
-        names = [name for name in catalogue.machines if _uses(catalogue, name, named["tool"])]
-    if not names:
-        raise UsageError(f"no machine is in {text}, and none uses what is", hint="name a machine's file, or its folder")
-    checked_catalogue(catalogue)
-    return {name: compile_machine(catalogue, name) for name in names}
-
-
-def _uses(catalogue: Catalogue, machine: str, tools: Sequence[object]) -> bool:
-    return any(tool in tools for tool in catalogue.used_tools(catalogue.machines[machine].definition))
+def _compiled(old: Meant, new: Meant) -> Iterator[Mapping[str, CompiledMachine]]:
+    """The machines of each side; where one side is manifests, what they mean for the machines of the other one."""
+    for one, other in ((old, new), (new, old)):
+        both = [name for name in one.names if name in other.names]
+        names = both if one.by_tools and not other.by_tools and both else one.names
+        yield {name: compile_machine(one.catalogue, name) for name in names}
 
 
 def _pairs(old: Mapping[str, CompiledMachine], new: Mapping[str, CompiledMachine]) -> list[_Pair]:
@@ -115,17 +103,58 @@ def _version(machine: CompiledMachine | None) -> str | None:
     return None if machine is None else f"{machine.name} {machine.definition.version} ({machine.hash[:12]})"
 
 
+async def _judged(project: Project, db: str, pairs: Sequence[_Pair], catalogue: Catalogue) -> list[Verdict]:
+    """A verdict for each task under way, the oldest first."""
+    new = {pair.new.name: pair.new for pair in pairs if pair.new is not None}
+    async with opened(project, db, catalogue=catalogue) as runtime:
+        found = [*await runtime.verdicts(new), *await _left(runtime.store, pairs, new)]
+    return sorted(found, key=lambda one: one.task)
+
+
+async def _left(store: Store, pairs: Sequence[_Pair], new: Collection[str]) -> list[Verdict]:
+    """Tasks of a machine that is there under another name, or no more: no task goes on under another name."""
+    found = []
+    gone = {pair.old.name: pair for pair in pairs if pair.old is not None and pair.old.name not in new}
+    for row in [row for s in Status if gone and not s.is_end for row in await store.tasks(status=s, limit=_ALL)]:
+        if row["machine"] in gone:
+            now, called = await store.load(str(row["id"])), gone[str(row["machine"])].new
+            why = f"there is no `{row['machine']}` any more" + (f": it is called `{called.name}`" if called else "")
+            head = now.head
+            found.append(Verdict(now.task.id, now.task.machine, head.version, head.configuration, "stays", (why,)))
+    return found
+
+
 def _show(pair: _Pair) -> None:
     say(f"{_version(pair.old) or 'nothing'} → {_version(pair.new) or 'nothing'}")
     found = pair.changes
     if pair.is_unraised:
         say("the version was not raised: raise it with every change", indent=2)
     for one in found:
-        cut = (None if text is None else shorten(one_line(text, 10_000), _LONGEST) for text in (one.old, one.new))
-        say(str(Change(one.where, *cut)), indent=2)
+        say(str(_cut(one)), indent=2)
     if not found:
         same = pair.old is not None and pair.new is not None and pair.old.hash == pair.new.hash
         say("no difference" if same else "other texts, the same meaning", indent=2)
+
+
+def _cut(change: Change) -> Change:
+    """The change as a person reads it: of long values what differs, with what stands around it."""
+    old, new = (None if text is None else visible(text) for text in (change.old, change.new))
+    if old is None or new is None or max(len(old), len(new)) <= _LONGEST:
+        return replace(change, old=old and shorten(old, _LONGEST), new=new and shorten(new, _LONGEST))
+    head = _alike(old, new)
+    tail = _alike(old[head:][::-1], new[head:][::-1])
+    return replace(change, old=_part(old, head, len(old) - tail), new=_part(new, head, len(new) - tail))
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    both = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(both) if a != b), min(len(one), len(other)))
+
+
+def _part(text: str, start: int, end: int) -> str:
+    first, last = max(0, start - _AROUND), min(len(text), end + _AROUND)
+    return ("…" if first else "") + shorten(text[first:last] + ("…" if last < len(text) else ""), _LONGEST)
 
 
 def _show_verdicts(found: Sequence[Verdict], new: str, again: Again) -> None:
@@ -133,7 +162,10 @@ def _show_verdicts(found: Sequence[Verdict], new: str, again: Again) -> None:
     say(f"{len(found)} tasks under way: {counts}; each ends under the definition that it began with")
     for one in found:
         why = f": {'; '.join(one.why)}" if one.why else ""
+        why += f"; version {one.earlier} fits" if one.earlier is not None else ""
         say(f"{one.verdict:<6} {one.task} version {one.version} in {', '.join(one.configuration)}{why}", indent=2)
     first = next((one for one in found if one.verdict == "fits"), None)
     if first is not None:
-        say(f"to take one over: {again('fork', first.task, '--at', str(first.version), '--machine', new)}")
+        who = ["--actor", "WHO"] if again.names_people else []
+        words = [first.task, "--at", str(first.version), *who, "--machine", shlex.quote(new)]
+        say(f"to take one over: {again('fork', *words)}")

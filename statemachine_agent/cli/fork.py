@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from statemachine_agent.cli.again import Again
-from statemachine_agent.cli.named import catalogue_at
+from statemachine_agent.cli.named import machines_at
 from statemachine_agent.cli.options import (
     db_option,
     identity_of,
@@ -20,6 +20,7 @@ from statemachine_agent.environment import Environment
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.spec import model_of
 from statemachine_agent.records import Checkpoint, Status
+from statemachine_agent.text import one_line
 
 
 @click.command(short_help="Go back: a new task from a past version.")
@@ -29,7 +30,9 @@ from statemachine_agent.records import Checkpoint, Status
 @click.option(
     "--limit", "limits", multiple=True, metavar="NAME=VALUE", help="Another budget: `steps=12`; repeat for more."
 )
-@click.option("--machine", metavar="FILE", help="The machine as this file has it; else as the task began with it.")
+@click.option(
+    "--machine", metavar="FILE", help="As this file, folder or machine of the settings has it; else as the task began."
+)
 @click.option("--model", metavar="SPEC", help="What decides; else what decides in TASK.")
 @db_option
 @json_option
@@ -51,11 +54,17 @@ def fork(
     given = _limits(limits)
     if model is not None:  # what is wrong with it is said before there is a task
         model_of(model, Environment(), project.settings.models, project.environ)
-    catalogue = catalogue_at(project, (machine,), instead=True)[0] if machine else None
+    meant = machines_at(project, machine) if machine is not None else None
 
     async def main() -> tuple[Checkpoint, dict[str, str]]:
-        async with opened(project, db, catalogue=catalogue) as runtime:
-            name = None if machine is None else (await runtime.status(task)).task.machine
+        async with opened(project, db, catalogue=meant.catalogue if meant else None) as runtime:
+            name = None if meant is None else (await runtime.status(task)).task.machine
+            if meant is not None and name not in meant.names:
+                these = ", ".join(f"`{one}`" for one in meant.names)
+                raise UsageError(
+                    f"the task is of `{name}`, and `{one_line(str(machine), 200)}` stands for {these}",
+                    hint="name a definition of the task's own machine",
+                )
             made = await runtime.fork(
                 task, at, identity_of(project, actor), machine=name, limits=given, model=model
             )  # fmt: skip
