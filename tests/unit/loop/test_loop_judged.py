@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from unit.loop.making import drafted, effect, having, standing
+from unit.loop.making import TWO, drafted, effect, having, standing
 
 from statemachine_agent.chart.chart import Macrostep
 from statemachine_agent.definition.machine import Progress
@@ -226,6 +226,16 @@ def test_a_circle_is_told_once_and_then_it_is_the_end() -> None:
     }))  # fmt: skip
     beside.decides(look("box"), brought=(GONE,))
     assert beside.told == {"text": f"`look` failed And: {again}", "flag": "repeated_action"}
+
+
+def test_of_two_models_the_one_that_goes_in_circles_is_told() -> None:
+    """Beside what it was told itself; the other one keeps what it was told."""
+    machine = swap(TWO, ("initial: BOTH", "progress: {repeat: 1, stall: 1000}\ninitial: BOTH"))
+    told = {"LEFT": {"text": "`look` failed"}, "RIGHT": {"text": "refused"}}
+    here = Told("LOOKING", "WONDERING", machine=machine, observation=told)
+    here.decides(look("box"), brought=(BAD,)).decides(look("box"), brought=(BAD,))
+    again = {"text": f"`look` failed And: {CORRECTIONS['repeated_action']}", "flag": "repeated_action"}
+    assert here.checkpoint.head.observation == {"LEFT": again, "RIGHT": {"text": "refused"}}
 
 
 @pytest.mark.parametrize(
