@@ -11,6 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+from statemachine_agent.bounds import Bound
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.port import ModelUnavailableError
 from statemachine_agent.text import one_line, said_by
@@ -22,6 +23,9 @@ _NEEDS = {
     "google": ("pydantic_ai", "google.genai"),
 }
 _CONNECT = 10.0  # seconds until a server must have taken a connection
+#: bytes of one answer, streamed or not. A token of a stream has some 300 bytes around it, so that is room for 50,000 of them;
+#: and what is read as JSON takes a multiple of it in memory
+_MOST = 16 * 1024 * 1024
 #: statuses of refusals that may be over soon, where the library knows no better
 _SOON = (408, 409, 425, 429)
 _NO_ENTRY = (401, 403)
@@ -64,22 +68,31 @@ def _trusted() -> Any:
 
 
 @asynccontextmanager
-async def client(kind: str, name: str, url: str | None, key: str, seconds: float) -> AsyncIterator[Any]:
+async def client(kind: str, name: str, url: str | None, key: str, seconds: float, label: str) -> AsyncIterator[Any]:
     """The library's model of this name, on a connection of its own that is closed behind it.
 
-    No library tries again, and none follows a redirect: it would carry the key to wherever it is sent.
+    No library tries again, and none follows a redirect: it would carry the key to wherever it is sent. Of an answer without
+    end no more is read than `_MOST`; that is a ModelUnavailableError, whatever the library makes of it.
     """
     import httpx2
 
     timeout = httpx2.Timeout(seconds, connect=min(seconds, _CONNECT))
-    async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=_trusted()) as http:
-        match kind:
-            case "openai":
-                yield _openai(name, url, key, http)
-            case "anthropic":
-                yield _anthropic(name, url, key, http)
-            case _:
-                yield _google(name, url, key, http, seconds)
+    bound = Bound(_MOST)
+    settings: dict[str, Any] = {"follow_redirects": False, "verify": _trusted(), "event_hooks": bound.hooks}
+    async with httpx2.AsyncClient(timeout=timeout, **settings) as http:
+        try:
+            match kind:
+                case "openai":
+                    yield _openai(name, url, key, http)
+                case "anthropic":
+                    yield _anthropic(name, url, key, http)
+                case _:
+                    yield _google(name, url, key, http, seconds)
+        except Exception:
+            if bound.trouble is None:
+                raise
+    if bound.trouble is not None:
+        raise ModelUnavailableError(f"{label} sent {bound.trouble}")
 
 
 def _openai(name: str, url: str | None, key: str, http: Any) -> Any:

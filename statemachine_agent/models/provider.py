@@ -55,7 +55,7 @@ class ProviderModel:
         try:
             async with (
                 self._environment.timeout(seconds),
-                clients.client(self._kind, self._name, self._settings.url, self._key, seconds) as model,
+                clients.client(self._kind, self._name, self._settings.url, self._key, seconds, self.spec) as model,
             ):
                 response = await self._asked(model, prompt, seconds, hear)
             return self._reply(prompt, response)

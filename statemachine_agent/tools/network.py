@@ -8,7 +8,6 @@ what a request is for.
 from __future__ import annotations
 
 import ssl
-import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import httpcore
 import httpx
 
+from statemachine_agent.bounds import PackingError, unpacking
 from statemachine_agent.environment import Environment
 from statemachine_agent.text import one_line, said_by
 from statemachine_agent.tools.addresses import bracketed, is_listed, parsed, trouble
@@ -194,25 +194,22 @@ def _port(url: httpx.URL) -> int:
 
 async def _body(answer: httpcore.Response, headers: httpx.Headers, limit: int) -> tuple[bytes, bool]:
     """The body, at most `limit` bytes of it however it is packed, and whether that was all."""
-    unpack = _unpacking(headers.get("content-encoding", ""))
-    found = bytearray()
-    async for part in answer.aiter_stream():
-        found += unpack(part, limit + 1 - len(found))
-        if len(found) > limit:
-            return bytes(found[:limit]), False
+    found, read = bytearray(), 0
+    try:
+        unpack = _unpacking(headers.get("content-encoding", ""))
+        async for part in answer.aiter_stream():
+            found += unpack(part, limit + 1 - len(found))
+            read += len(part)
+            if len(found) > limit or read > limit:  # what is packed may unpack to nothing for ever
+                return bytes(found[:limit]), False
+    except PackingError:
+        raise LineError("the answer cannot be unpacked", reason="bad_result") from None
     return bytes(found), True
 
 
 def _unpacking(encoding: str) -> Callable[[bytes, int], bytes]:
-    """How a body is unpacked, never to more than is asked for; what cannot be unpacked stays, and is no JSON."""
-    if encoding.strip().lower() not in ("gzip", "x-gzip", "deflate"):
-        return lambda part, _most: part
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: gzip or zlib, as its first bytes say
-
-    def unpack(part: bytes, most: int) -> bytes:
-        try:
-            return unpacker.decompress(part, most)
-        except zlib.error:
-            raise LineError("the answer cannot be unpacked", reason="bad_result") from None
-
-    return unpack
+    """As a body is unpacked; what nobody here unpacks stays as it is, and is no JSON."""
+    try:
+        return unpacking(encoding)
+    except PackingError:
+        return unpacking("")

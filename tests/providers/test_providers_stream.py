@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ import pytest
 
 from providers.asking import KEY, KINDS, TEXT, Quick, ask, model, prompt
 from providers.streams import Streams
-from providers.wire import READ, WRITTEN, Call, Fails, Provider, Says, calls, served
+from providers.wire import READ, WIRES, WRITTEN, Call, Fails, Provider, Says, calls, served
 from statemachine_agent.loop.context import Event
 from statemachine_agent.loop.hearing import MOST_HEARD
+from statemachine_agent.models import clients
 from statemachine_agent.models.decision import decision_of
 from statemachine_agent.models.fallback import FallbackModel
 from statemachine_agent.models.port import ModelUnavailableError, Piece, Reply, taken
@@ -274,6 +277,40 @@ def test_no_server_can_fill_the_memory(provider: Provider) -> None:
     found, _ = aloud(provider, Streams(Says(text="x" * 4_000_001), size=100_000))
     assert isinstance(found, ModelUnavailableError)
     assert found.message == "fast sent more than 4,000,000 characters"
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+@pytest.mark.parametrize(
+    ("body", "packed"),
+    [(b"data: " + b"a" * 60_000, ""), (b"\n" * 60_000, ""), (b"\0\0\0\xff\xff" * 12_000, "gzip")],
+    ids=["a line", "blank lines", "packed nothing"],
+)
+def test_an_answer_without_end_is_not_read_to_the_end_of_the_memory(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, body: bytes, packed: str, is_heard: bool
+) -> None:
+    """What no library shows before it is whole: it reads on while its time lasts, which may be a minute."""
+    assert clients._MOST == 16 * 1024 * 1024
+    monkeypatch.setattr(clients, "_MOST", 300_000)
+    begin = zlib.compressobj(wbits=31)
+    first = begin.compress(b" ") + begin.flush(zlib.Z_SYNC_FLUSH) if packed else b""
+    kind = "text/event-stream" if is_heard else "application/json"
+    headers = {"content-type": kind} | ({"content-encoding": packed} if packed else {})
+    play = Fails(connection="endless", headers=headers, body=body, first=first)
+    found = aloud(provider, play)[0] if is_heard else ask(provider, play)
+    assert isinstance(found, ModelUnavailableError) and found.retryable
+    assert found.message == "fast sent more than 300,000 bytes"
+    assert len(provider.asked) == 1 and provider.asked[0].headers["accept-encoding"] == "identity"
+
+
+def test_an_answer_that_is_packed_all_the_same_is_read(provider: Provider) -> None:
+    """Somebody between here and the server may pack whatever passes."""
+    whole = json.dumps(WIRES[provider.kind]("m", Says((LOOK,))))
+    packed = gzip.compress(whole.encode())
+    found = ask(provider, Fails(200, {"content-encoding": "gzip"}, packed))
+    assert isinstance(found, Reply) and found.raw.calls[0].name == "look"
+    found = ask(provider, Fails(200, {"content-encoding": "br"}, packed))
+    assert isinstance(found, ModelUnavailableError)
+    assert found.message == "fast sent what is packed in a way that nobody asked for"
 
 
 def test_a_step_that_is_called_off_is_marked(provider: Provider, tmp_path: Path) -> None:

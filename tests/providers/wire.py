@@ -45,8 +45,10 @@ class Fails:
     status: int = 500
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    #: `cut`: half an answer; `hang`: none until the server stops
+    #: `cut`: half an answer; `hang`: none until the server stops; `endless`: one that never ends, of `body`
     connection: str = ""
+    #: what an endless answer begins with
+    first: bytes = b""
 
 
 def calls(*given: Call, **more: Any) -> Says:
@@ -169,9 +171,13 @@ class Provider:
             case "cut":
                 whole = json.dumps(WIRES[self.kind]("m", Says((Call("look", '{"thing": "box"}'),))))
                 self.send(request, 200, {}, whole, half=True)
+            case "endless":
+                self.endless(request, play)
             case _:
                 text = (
-                    play.body if isinstance(play.body, str) else json.dumps(play.body or fault(self.kind, play.status))
+                    play.body
+                    if isinstance(play.body, str | bytes)
+                    else json.dumps(play.body or fault(self.kind, play.status))
                 )
                 self.send(request, play.status, play.headers, text)
         return None
@@ -180,12 +186,28 @@ class Provider:
         """The model that was asked for."""
         return str(body.get("model") or path.rpartition("/models/")[2].partition(":")[0])
 
+    def endless(self, request: BaseHTTPRequestHandler, play: Fails) -> None:
+        """The same for as long as somebody reads it."""
+        request.send_response(200)
+        for name, value in play.headers.items():
+            request.send_header(name, value)
+        request.end_headers()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            request.wfile.write(play.first)
+            while not self.stopping.is_set():
+                request.wfile.write(play.body)
+
     @staticmethod
     def send(
-        request: BaseHTTPRequestHandler, status: int, headers: Mapping[str, str], text: str, *, half: bool = False
+        request: BaseHTTPRequestHandler,
+        status: int,
+        headers: Mapping[str, str],
+        text: str | bytes,
+        *,
+        half: bool = False,
     ) -> None:
         """An answer; half of it where the connection is to break."""
-        data = text.encode("utf-8", "surrogatepass")
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
         request.send_response(status)
         for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
             request.send_header(name, value)

@@ -230,3 +230,18 @@ async def test_an_answer_that_is_no_http_is_not_quoted_where_something_is_masked
         "RemoteProtocolError; its text is not shown, since some of the tool's results are masked"
     )
     assert masking.error_class == quoting.error_class
+
+
+@pytest.mark.parametrize("more", [b"a", b"\0\0\0\xff\xff"], ids=["behind its end", "nothing at all"])
+@on_loop
+async def test_what_is_packed_and_unpacks_to_nothing_is_not_read_for_ever(
+    monkeypatch: pytest.MonkeyPatch, more: bytes
+) -> None:
+    """All the bytes that come count, not only those that are left of them."""
+    monkeypatch.setattr(http, "ROOM", 50_000)
+    begin = zlib.compressobj(wbits=31)
+    first = begin.compress(b" ") + begin.flush(zlib.Z_SYNC_FLUSH) if more[:1] == b"\0" else SEVEN
+    head = b"HTTP/1.1 200 X\r\nContent-Encoding: gzip\r\nContent-Length: 99999999\r\n\r\n"
+    async with answering(head + first + more * (60_000 // len(more)), hold=True) as service:
+        found = await outcome_of(read_tool(service.url, max_bytes=1000, timeout="5s"), {})
+    assert isinstance(found, Failed) and found.error_class == "too_large", found
