@@ -41,8 +41,16 @@ FILES = {
     "new/noting.yaml": MACHINE.replace("version: 1", "version: 2").replace("steps: 4", "steps: 9"),
     "other/noting.yaml": MACHINE.replace("WAITING", "RESTING"),
     "other/note.yaml": NOTE.replace("ok: {type: boolean}", "ok: {type: boolean, optional: true}"),
+    "manifest/note.yaml": NOTE.replace("version: 1", "version: 2"),
+    "renamed/called.yaml": MACHINE.replace("machine: noting", "machine: called"),
+    "long/noting.yaml": MACHINE.replace("wait for a yes.", f"wait {'on and ' * 60}on for a yes, then end."),
+    "longer/noting.yaml": MACHINE.replace("wait for a yes.", f"wait {'on and ' * 60}on for a no, then end."),
+    "typo/noting.yaml": MACHINE + "  bad: [\n",
+    "typo/second.yaml": MACHINE.replace("machine: noting", "machine: second"),
+    "list/noting.yaml": "machine: [a, b]\n",
+    "tools_list/note.yaml": "tool: {a: 1}\n",
     "broken/noting.yaml": MACHINE.replace("initial: NOTING", "initial: NOTHING"),
-    "people.yaml": "people: {ann: {}}\n",
+    "people.yaml": 'people: {ann: {scopes: ["tasks:limits"]}}\n',
     "statemachine-agent.toml": """
         identity = "asserted"
         python_packages = ["desk_of_diffs"]
@@ -105,11 +113,11 @@ def test_a_verdict_for_each_task(capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(capsys, "noting", "new/noting.yaml", "--db", "tasks.db")
     assert lines[2].startswith("1 tasks under way: 0 same, 1 fits, 0 stays")
     assert lines[3].startswith("  fits   ") and lines[3].endswith(" version 1 in WAITING")
-    words = lines[4].partition(" fork ")[2].split()
-    assert run(["fork", *words, "--actor", "ann"]) == 0
+    words = lines[4].partition(" fork ")[2].replace("WHO", "ann").split()
+    assert run(["fork", *words]) == 0
     capsys.readouterr()
     stays = told(capsys, "noting", "other/noting.yaml", "--db", "tasks.db")
-    assert stays[-1].endswith("in WAITING: it stands in `WAITING`, which is no state any more")
+    assert "it stands in `WAITING`, which is no state any more" in stays[-1]
 
 
 def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,9 +126,46 @@ def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert machine["changes"] == [{"where": "limits.steps", "old": "4", "new": "9"}]
 
 
+@pytest.mark.parametrize("new", ["manifest", "new", "new/noting.yaml", "noting"])
+def test_the_line_that_takes_a_task_over_works_whatever_new_is(capsys: pytest.CaptureFixture[str], new: str) -> None:
+    """`fork --machine` takes what `diff` takes, and is told who the actor is where somebody has to say."""
+    assert run(["run", "noting", "--actor", "ann", "--db", "tasks.db", "--json"]) == 4
+    capsys.readouterr()
+    old = "new" if new == "noting" else "noting"
+    Path("machines/noting.yaml").write_text(Path("machines/noting.yaml").read_text().replace("then wait", "and wait"))
+    lines = told(capsys, old, new, "--db", "tasks.db")
+    assert "1 fits" in lines[-3] and " --actor WHO --machine " in lines[-1]
+    assert run(["fork", *lines[-1].partition(" fork ")[2].replace("WHO", "ann").split()]) == 0
+
+
+def test_a_machine_of_another_name_takes_no_task_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "noting", "--actor", "ann", "--db", "tasks.db", "--json"]) == 4
+    task = json.loads(capsys.readouterr().out)["task"]
+    lines = told(capsys, "noting", "renamed", "--db", "tasks.db")
+    assert [lines[1], lines[2].partition(";")[0]] == ["  ~ machine: noting → called",
+                          "1 tasks under way: 0 same, 0 fits, 1 stays"]  # fmt: skip
+    assert lines[3].endswith("in WAITING: there is no `noting` any more: it is called `called`")
+    assert "there is no `noting` any more" in told(capsys, "machines", "renamed", "--db", "tasks.db")[-1]
+    assert run(["fork", task, "--at", "1", "--actor", "ann", "--db", "tasks.db", "--machine", "renamed"]) == 2
+    assert "the task is of `noting`, and `renamed` stands for `called`" in capsys.readouterr().err
+
+
+def test_of_long_values_what_differs_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    line = told(capsys, "long", "longer")[2]
+    old, new = line.partition(": ")[2].split(" → ")
+    assert old.endswith("on and on for a yes, then end.") and new.endswith("on and on for a no, then end.")
+    assert old.startswith("…") and len(old) < 120
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
+        (("machines", "typo"), 21, "typo/noting.yaml:15:9: the file ends in the middle"),
+        (("typo", "noting"), 21, "typo/noting.yaml:15:9: the file ends in the middle"),
+        (("list", "noting"), 21, "list/noting.yaml:1:10: "),
+        (("noting", "tools_list"), 21, "tools_list/note.yaml:1:7: "),
+        (("", "noting"), 2, "`` is neither a file nor a machine"),
+        (("x" * 5000, "noting"), 2, "cannot be read: File name too long"),
         (("notin", "new"), 2, "sma: `notin` is neither a file nor a machine (did you mean `noting`?)"),
         (("noting", "people.yaml"), 2, "no machine is in people.yaml"),
         (("noting", "broken/noting.yaml"), 21, "there is no state `NOTHING`"),
@@ -131,3 +176,18 @@ def test_what_cannot_be_compared(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, line: str
 ) -> None:
     assert any(line in one for one in told(capsys, *arguments, code=code))
+
+
+def test_what_is_broken_in_the_settings_is_nobody_elses_matter(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that is no text is a fault of its own file, told with its place; a file that is named is compared all the same."""
+    Path("tool_manifests/odd.yaml").write_text("tool: [a]\n")
+    Path("machines/odd.yaml").write_text("machine: {a: 1}\n")
+    assert told(capsys, "noting", "new/noting.yaml")[1:] == ["  ~ limits.steps: 4 → 9"]
+    assert run(["check", "machines"]) == 1
+    assert "machines/odd.yaml:1:10: " in capsys.readouterr().out
+    assert "machines/odd.yaml:1:10: " in "".join(told(capsys, "machines", "new", code=21))
+
+
+def test_no_machine_is_named_by_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fork", "someone", "--at", "0", "--actor", "ann", "--machine", ""]) == 2
+    assert "neither a file nor a machine" in capsys.readouterr().err
