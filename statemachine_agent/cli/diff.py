@@ -164,7 +164,10 @@ def _show_verdicts(found: Sequence[Verdict], new: str, again: Again) -> None:
         why = f": {'; '.join(one.why)}" if one.why else ""
         why += f"; version {one.earlier} fits" if one.earlier is not None else ""
         say(f"{one.verdict:<6} {one.task} version {one.version} in {', '.join(one.configuration)}{why}", indent=2)
-    first = next((one for one in found if one.verdict == "fits"), None)
+    fits = [one for one in found if one.verdict == "fits"]
+    first = min(
+        fits, key=lambda one: bool(one.why), default=None
+    )  # one whose actor may, before one whose actor may not
     if first is not None:
         who = ["--actor", "WHO"] if again.names_people else []
         words = [first.task, "--at", str(first.version), *who, "--machine", shlex.quote(new)]
