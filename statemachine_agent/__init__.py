@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from statemachine_agent.models.scripted import ScriptedModel
     from statemachine_agent.policy.identity import Identity
     from statemachine_agent.records import Checkpoint, Status
+    from statemachine_agent.runtime.project import open_project
     from statemachine_agent.runtime.runtime import Runtime
     from statemachine_agent.store.sqlite import SqliteStore
     from statemachine_agent.tools.outcome import LostError, NotSentError, RefusedByServiceError
@@ -50,6 +51,7 @@ _PLACES = {
     "SqliteStore": "store.sqlite",
     "Status": "records",
     "ToolRequest": "tools.request",
+    "open_project": "runtime.project",
 }
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "SqliteStore",
     "Status",
     "ToolRequest",
+    "open_project",
 ]
 
 

@@ -42,11 +42,12 @@ def approvals(context: click.Context, everything: bool, db: str | None, as_json:
         return 0
     now = Environment().now()
     table(
-        ["id", "task", "action", "roles", "hash", "expires", "status"],
+        ["id", "task", "action", "key", "roles", "hash", "expires", "status"],
         [
             (
                 r["approval"].id, r["task"], f"{r['approval'].tool} {compact(r['approval'].shown['args'], 80)}",
-                ", ".join(r["approval"].roles), r["approval"].action_hash[:12], r["approval"].expires_at,
+                r["approval"].effect_key, ", ".join(r["approval"].roles), r["approval"].action_hash[:12],
+                r["approval"].expires_at,
                 "expired" if r["approval"].status == "open" and has_expired(r["approval"], now) else r["approval"].status,
             )
             for r in rows

@@ -12,6 +12,7 @@ from statemachine_agent.cli.named import catalogue_at
 from statemachine_agent.cli.options import catalogue_of, db_option, json_option, open_store, project_of, run_async
 from statemachine_agent.cli.output import say, show_json
 from statemachine_agent.definition.catalogue import Catalogue
+from statemachine_agent.definition.faults import Level
 from statemachine_agent.definition.settings import Project
 from statemachine_agent.errors import UsageError
 from statemachine_agent.text import one_line
@@ -19,9 +20,10 @@ from statemachine_agent.text import one_line
 
 @click.command(short_help="Judge machines and manifests.")
 @click.argument("paths", nargs=-1, metavar="[PATH…]")
+@click.option("--strict", is_flag=True, help="Warnings count as faults: exit 1.")
 @json_option
 @click.pass_context
-def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001
+def check(context: click.Context, paths: tuple[str, ...], strict: bool, as_json: bool) -> int:  # noqa: FBT001
     """Load and judge machines and manifests: those at PATH, else all of the settings."""
     from statemachine_agent.analysis.lint import lint
 
@@ -38,6 +40,8 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
         )
     )
     report = catalogue.report
+    warnings = sum(f.level is Level.WARNING for f in report.faults) + (project.people is None)
+    code = 1 if report.errors or (strict and warnings) else 0
     if as_json:
         show_json(
             {
@@ -56,7 +60,7 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
                 "tools": sorted(catalogue.tools),
             }
         )
-        return 1 if report.errors else 0
+        return code
     if report.faults:
         say(str(report))
     if project.people is None:
@@ -64,9 +68,12 @@ def check(context: click.Context, paths: tuple[str, ...], as_json: bool) -> int:
     for name, file in sorted(catalogue.machines.items()):
         if name in named and not any(f.file == file.document.source.name for f in report.errors):
             say(_line(catalogue, name))
-    count = len(report.errors)
-    say(f"{count or 'no'} fault{'s' if count != 1 else ''}")
-    return 1 if count else 0
+    say(_counted(len(report.errors), "fault") + (f", {_counted(warnings, 'warning')}" if warnings else ""))
+    return code
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'s' if count != 1 else ''}"
 
 
 def _named(project: Project, paths: tuple[str, ...]) -> tuple[Catalogue, Collection[str]]:

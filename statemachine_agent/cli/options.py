@@ -1,12 +1,11 @@
-"""Options that many commands share, and what they open: settings, catalogue, store, runtime."""
+"""Options that many commands share, and what they open: the settings in force, who is there, a runtime."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,13 +15,14 @@ from statemachine_agent import files
 from statemachine_agent.definition.settings import Project, demo_settings, load_project
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import SmaError, UsageError
-from statemachine_agent.store.sqlite import SqliteStore
+from statemachine_agent.runtime.project import catalogue_of, open_project, open_store, reach_of
 
 if TYPE_CHECKING:  # what only lists and shows does not pay for what runs
     from statemachine_agent.definition.catalogue import Catalogue
     from statemachine_agent.policy.identity import Identity
     from statemachine_agent.runtime.runtime import Runtime
-    from statemachine_agent.tools.request import Reach
+
+__all__ = ["catalogue_of", "open_store", "reach_of"]  # passed on to the commands
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -44,59 +44,11 @@ def project_of(context: click.Context) -> Project:
     return load_project(environ={**os.environ, "SMA_SETTINGS": str(path)})
 
 
-def catalogue_of(project: Project) -> Catalogue:
-    """All machines and manifests of the project."""
-    from statemachine_agent.definition.catalogue import Catalogue
-
-    return Catalogue.read(project.machines, project.tools, project.people, *project.listed)
-
-
-def reach_of(project: Project, variables: Mapping[str, str] | None = None) -> Reach:
-    """What the tools of the project may use."""
-    from statemachine_agent.tools.request import Reach
-
-    settings = project.settings
-    return Reach(
-        {**settings.variables, **(variables or {})},
-        frozenset(settings.hosts),
-        frozenset(settings.python_packages),
-        project.environ,
-        project.programs,
-        project.servers,
-        frozenset(settings.private_hosts),
-        project.ca_file,
-        settings.oauth2,
-    )
-
-
-def open_store(project: Project, db: str | None, *, create: bool = False) -> SqliteStore:
-    """The store named by `--db`, else by the settings."""
-    text = db or project.settings.db
-    if "://" in text:
-        raise UsageError(f"`{text}` names no file", hint="stores by URL are not built yet; name a file")
-    return SqliteStore(Path(text) if db else project.path(text), create=create)
-
-
-@asynccontextmanager
-async def opened(
+def opened(
     project: Project, db: str | None, *, create: bool = False, catalogue: Catalogue | None = None
-) -> AsyncIterator[Runtime]:
-    """A runtime on the project's store. Python tools are found in the settings' folder too."""
-    from statemachine_agent.models.spec import model_of
-    from statemachine_agent.runtime.runtime import Runtime
-
-    environment = Environment()
-    if project.settings.python_packages and str(project.folder) not in sys.path:
-        sys.path.insert(0, str(project.folder))
-    with open_store(project, db, create=create) as store:
-        async with Runtime(
-            catalogue or catalogue_of(project),
-            store,
-            lambda spec: model_of(spec, environment, project.settings.models, project.environ),
-            reach=reach_of(project),
-            environment=environment,
-        ) as runtime:
-            yield runtime
+) -> AbstractAsyncContextManager[Runtime]:
+    """A runtime on the project's store, which most commands do not make."""
+    return open_project(project, db=db, create=create, catalogue=catalogue)
 
 
 def identity_of(project: Project, claim: str | None) -> Identity:

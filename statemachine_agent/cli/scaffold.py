@@ -94,7 +94,7 @@ class Scaffold:
             folder / "scripts" / f"{name}.yaml": "script.yaml",
             folder / "tests" / f"test_{name}.py": "test.py",
         }
-        shared = {folder / package / "__init__.py": "package.py"}
+        shared = {folder / package / "__init__.py": "package.py", folder / ".gitignore": "gitignore"}
         if not has_people:
             shared[folder / project.settings.people] = "people.yaml"
         if fresh:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -20,6 +19,7 @@ from statemachine_agent.definition.faults import FaultyDefinitionError, Report
 from statemachine_agent.definition.source import read, read_text
 from statemachine_agent.environment import Environment
 from statemachine_agent.errors import RefusedError, SmaError, UsageError
+from statemachine_agent.runtime.project import find_python_tools
 from statemachine_agent.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ def call(context: click.Context, tool: str, inputs: tuple[str, ...], claim: str 
     if faults:
         known = ", ".join(manifest.args) or "nothing"
         raise UsageError(f"`{tool}`: {'; '.join(map(str, faults))}", hint=f"it takes: {known}")
-    if project.settings.python_packages and str(project.folder) not in sys.path:
-        sys.path.insert(0, str(project.folder))
+    find_python_tools(project)
 
     async def main() -> list[Attempt]:
         toolbox = Toolbox(reach_of(project), Environment())

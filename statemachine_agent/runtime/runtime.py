@@ -23,7 +23,7 @@ from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.redaction import masked
 from statemachine_agent.definition.roster import Roster
 from statemachine_agent.environment import Environment
-from statemachine_agent.errors import RefusedError, SettingsError, StoreError, TaskHeldError, UsageError
+from statemachine_agent.errors import RefusedError, StoreError, TaskHeldError, UsageError
 from statemachine_agent.ids import new_id
 from statemachine_agent.loop.context import LEASE, Context, Event, Stopwatch
 from statemachine_agent.loop.draft import Draft
@@ -32,6 +32,7 @@ from statemachine_agent.records import Approval, Checkpoint, Head, Lease, NewTas
 from statemachine_agent.runtime import answer, fork, outside
 from statemachine_agent.runtime.deciding import ModelSource, deciders, stored_spec
 from statemachine_agent.runtime.drive import Stop, commit, drive
+from statemachine_agent.runtime.reaching import check_reach
 from statemachine_agent.runtime.recover import fire_timers, recover
 from statemachine_agent.runtime.verdicts import Verdict, verdicts
 from statemachine_agent.store.port import Store
@@ -138,7 +139,7 @@ class Runtime:
             text = "; ".join(str(f) for f in faults)
             known = ", ".join(compiled.definition.input)
             raise UsageError(f"the input does not fit `{machine}`: {text}", hint=f"it takes: {known}")
-        self._check_reach(compiled)
+        check_reach(self._toolbox, compiled)
         who = actor_of(self._roster.now(), actor)
         own = self._model.spec if self._model is not None and hasattr(self._model, "spec") else ""
         spec = stored_spec(compiled.definition, model, otherwise or own)
@@ -176,7 +177,7 @@ class Runtime:
         came = f"{now.task.id} version {at}{changed}"
         draft.rows.append(NoteRow("forked_from", actor.id, actor.established, came))
         await fork.go_back(draft, now, at, pinned)
-        self._check_reach(compiled)
+        check_reach(self._toolbox, compiled)
         created = await self._create(draft)
         note = NoteRow("forked", actor.id, actor.established, f"version {at} as {created.task.id}")
         try:
@@ -243,7 +244,7 @@ class Runtime:
         """Recover, fire the timers that are due, and run on until the task ends or waits."""
         async with self._leased(task_id) as (context, checkpoint):
             if not checkpoint.head.status.is_end:
-                self._check_reach(context.machine)
+                check_reach(self._toolbox, context.machine)
             model, models = deciders(context.machine.definition, checkpoint.task.model, self._model)
             working = replace(context, model=model, models=models)
             recovered = await recover(working, checkpoint)
@@ -348,17 +349,6 @@ class Runtime:
     def _compiled(self, machine: str) -> CompiledMachine:
         """A machine of the catalogue, whose expressions are checked when the first task starts."""
         return compile_machine(checked_catalogue(self.catalogue), machine)
-
-    def _check_reach(self, machine: CompiledMachine) -> None:
-        """SettingsError where a tool of the machine needs a variable that has no value."""
-        names = dict.fromkeys(name for tool in machine.tools.values() for name in self._toolbox.variables_of(tool))
-        missing = self._toolbox.reach.missing(names)
-        if missing:
-            raise SettingsError(
-                f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value, and tools of"
-                f" `{machine.name}` need it",
-                hint="set it in the environment, or under `variables` in the settings; nothing was begun",
-            )
 
     def _context(self, machine: CompiledMachine, lease: Lease | None = None) -> Context:
         return Context(

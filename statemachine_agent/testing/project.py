@@ -9,8 +9,9 @@ from statemachine_agent.definition.catalogue import Catalogue, files_at
 from statemachine_agent.definition.faults import FaultyDefinitionError, Report
 from statemachine_agent.definition.settings import Project
 from statemachine_agent.errors import SmaError
+from statemachine_agent.runtime.project import reach_of
 from statemachine_agent.testing.generated import Subjects
-from statemachine_agent.testing.subject import Subject, reach_of, subject_of
+from statemachine_agent.testing.subject import Subject, subject_of
 
 
 def machines_of(project: Project) -> Subjects:

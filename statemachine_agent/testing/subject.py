@@ -14,11 +14,12 @@ from typing import TypeAlias
 from statemachine_agent.chart.compile import CompiledMachine, checked_catalogue, compile_machine
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.people import People, Person
-from statemachine_agent.definition.settings import Project, load_project
+from statemachine_agent.definition.settings import load_project
 from statemachine_agent.definition.source import Source
 from statemachine_agent.definition.states import ApprovalState
 from statemachine_agent.errors import UsageError
 from statemachine_agent.policy.identity import Identity
+from statemachine_agent.runtime.project import reach_of
 from statemachine_agent.text import did_you_mean
 from statemachine_agent.tools.request import Reach
 
@@ -69,16 +70,6 @@ def load_machine(name: str, folder: Path | str | None = None) -> Subject:
     project = load_project(Path(folder).absolute() if folder is not None else None)
     catalogue = checked_catalogue(Catalogue.read(project.machines, project.tools, project.people, *project.listed))
     return subject_of(catalogue, name, reach_of(project), project.folder)
-
-
-def reach_of(project: Project) -> Reach:
-    """What the project lets its own tools use."""
-    settings = project.settings
-    hosts, packages = frozenset(settings.hosts), frozenset(settings.python_packages)
-    return Reach(
-        settings.variables, hosts, packages, project.environ, project.programs, project.servers,
-        frozenset(settings.private_hosts), project.ca_file, settings.oauth2,
-    )  # fmt: skip
 
 
 def machine_from_texts(machine: str, *tools: str, held: Iterable[str] = (), people: People | None = None) -> Subject:

@@ -62,7 +62,7 @@ class PythonBinding:
     def _function(self, name: str) -> Function:
         if name not in self._functions:
             module, _, attribute = name.partition(":")
-            if not any(module == p or module.startswith(f"{p}.") for p in self._reach.python_packages):
+            if not self._reach.may_import(module):
                 raise NotSentError(
                     f"`{module}` is not in an allowed package",
                     hint="add it to `python_packages` in the settings",

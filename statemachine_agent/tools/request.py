@@ -52,6 +52,10 @@ class Reach:
         """Those of `names` that have no value now."""
         return [name for name in names if not (self.environ.get(name) or self.variables.get(name))]
 
+    def may_import(self, module: str) -> bool:
+        """True for a module of an allowed package."""
+        return any(module == package or module.startswith(f"{package}.") for package in self.python_packages)
+
     def variable(self, name: str) -> str:
         """The value of a listed variable, read now; NotSentError where there is none."""
         if name not in self.variables:

@@ -121,6 +121,19 @@ class Toolbox:
         source = self.reach.token_sources.get(http.oauth2 or "")
         return [*found, *source.variables] if source is not None else found
 
+    def unlisted(self, manifest: ToolManifest) -> tuple[str, str] | None:
+        """What the tool is bound to and the settings do not list, and the setting that would; None where it is listed."""
+        binding = manifest.binding
+        if manifest.tool in self._own:
+            return None
+        if binding.python and not self.reach.may_import(module := binding.python.partition(":")[0]):
+            return module.partition(".")[0], "python_packages"
+        if binding.command and binding.command[0] not in self.reach.programs:
+            return binding.command[0], "commands"
+        if binding.mcp and binding.mcp.server not in self.reach.servers:
+            return binding.mcp.server, "mcp"
+        return None
+
     def _wait(self, manifest: ToolManifest, number: int) -> float:
         """Full jitter under a bound that doubles."""
         bound = min(manifest.retry.backoff.total_seconds() * 2 ** (number - 1), _MAX_BACKOFF)

@@ -59,6 +59,7 @@ def test_run_approve_resume_each_in_a_process_of_its_own(services: Sandbox, tmp_
     assert request and task
     listed = listing("approvals")
     assert request[1] in listed.out and "support_lead" in listed.out
+    assert "refund:order-8472:pay_5a2:v1" in listed.out, "two tasks may ask for the same"
     approved = sma("approve", request[1], "--as", "lead@example.com")
     assert (approved.code, f" resume {task[1]}" in approved.out) == (0, True)
     done = sma("resume", task[1])

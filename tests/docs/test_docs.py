@@ -56,7 +56,7 @@ def test_the_reasons_page_is_the_list_in_the_code() -> None:
 def test_the_readmes_program_runs_as_it_stands(services: Sandbox, tmp_path: Path) -> None:
     """Copied out of the page, only its services standing elsewhere."""
     (program,) = re.findall(r"```python\n(import asyncio.*?)```", README, re.DOTALL)
-    for name in ("machines", "tool_manifests", "people.yaml", "scripts"):
+    for name in ("machines", "tool_manifests", "people.yaml", "scripts", "statemachine-agent.toml"):
         (tmp_path / name).symlink_to(ROOT / name)
     result = forks.run([sys.executable, "-c", program], env={**os.environ, **services.urls}, cwd=tmp_path)
     assert result.stdout.strip() == "SUCCEEDED completed", result.stderr

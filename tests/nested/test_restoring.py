@@ -32,7 +32,8 @@ def catalogues() -> Iterator[tuple[str, Catalogue]]:
 
 
 CASES = list(catalogues())
-REACH = Reach(dict.fromkeys(("PAYMENTS_URL", "REFUNDS_URL", "POLICY_URL", "NOTIFICATIONS_URL"), "http://127.0.0.1:1"))
+URLS = ("PAYMENTS_URL", "REFUNDS_URL", "POLICY_URL", "NOTIFICATIONS_URL")
+REACH = Reach(dict.fromkeys(URLS, "http://127.0.0.1:1"), python_packages=frozenset({"nowhere"}))
 
 
 def reachable(chart: Chart) -> list[Leaves]:

@@ -18,7 +18,7 @@ from statemachine_agent.definition.source import Source
 from statemachine_agent.policy.identity import Identity
 from statemachine_agent.records import Checkpoint
 from statemachine_agent.testing.stores import new_store
-from statemachine_agent.tools.request import ToolRequest
+from statemachine_agent.tools.request import Reach, ToolRequest
 
 ANN = Identity("ann", "asserted")
 BOB = Identity("bob", "asserted")
@@ -223,6 +223,7 @@ async def world(
             store,
             model or ScriptedModel.of(*steps),
             environment=environment,
+            reach=Reach(python_packages=frozenset({"nowhere"})),  # of tools that nobody plays, and nobody calls
             bindings=played,
         ) as runtime:
             yield World(runtime, store, environment, played)

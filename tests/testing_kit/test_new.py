@@ -57,6 +57,7 @@ def test_in_an_empty_folder_everything_is_green(here: Path, capsys: pytest.Captu
     assert sma(run.split()[1:]) == 0
     assert "SUCCEEDED" in capsys.readouterr().out
     assert (here / "diagrams" / "parcel.svg").read_bytes().startswith(b"<?xml")
+    assert ".sma/\n" in (here / ".gitignore").read_text() and (here / ".sma" / "parcel.json").exists()
     done = run_pytest(here, "--sma-coverage=100")
     assert done.returncode == 0, done.stdout
     assert "100 %" in done.stdout
@@ -102,11 +103,13 @@ def test_in_a_project_that_is_there_only_the_package_is_added(
     """Its people, its folders, its comments stay; the one line that the tools need is added, and said."""
     (here / file).write_text(text)
     (here / "people.yaml").write_text("people:\n  ann: {roles: [clerk]}\n")
+    (here / ".gitignore").write_text("ours\n")
     assert sma(["new", "parcel"]) == 0
     out = capsys.readouterr().out
     assert f"added `agent_tools` to `python_packages` in {file}" in out
     assert "--actor ann" in out
     assert (here / "people.yaml").read_text() == "people:\n  ann: {roles: [clerk]}\n"
+    assert (here / ".gitignore").read_text() == "ours\n"
     changed = (here / file).read_text()
     assert set(text.splitlines()) - set(changed.splitlines()) <= {'python_packages = ["json"]  # kept'}
     assert sma(["check"]) == 0

@@ -23,6 +23,7 @@ from statemachine_agent import (
     SqliteStore,
     Status,
     ToolRequest,
+    open_project,
 )
 
 
@@ -48,6 +49,11 @@ async def use(folder: Path) -> Status:
             async for event in events:
                 print(event.kind, event.data)
             return (await runtime.resume(task.task.id)).head.status
+
+
+async def opened(folder: Path) -> Status:
+    async with open_project(folder, db=folder / "own.db") as runtime:
+        return (await runtime.run("tiny", {"thing": "box"}, Identity("ann", "application"))).head.status
 
 
 def book(isbn: str, call: ToolRequest) -> Mapping[str, Any]:
