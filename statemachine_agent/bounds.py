@@ -1,7 +1,8 @@
 """A bound on what one HTTP client reads, however it is packed, so that no server fills the memory.
 
-Libraries read an answer whole before anybody looks at it. Here its bytes are counted while they come, and reading ends at the
-bound. It must not know what is asked, or what an answer means.
+Libraries read an answer whole before anybody looks at it, and make objects of all that is in it. Here its bytes are counted while
+they come, and so are the values that they hold as JSON, and reading ends at the bound. It must not know what is asked, or what an
+answer means.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 _PLAIN = ("", "identity")
 _PACKED = ("gzip", "x-gzip", "deflate")
+_VALUES = (b",", b"[", b"{")  # there is one for each value, and in texts some more
 
 
 class PackingError(Exception):
@@ -40,20 +42,42 @@ def unpacking(encoding: str) -> Callable[[bytes, int], bytes]:
     return unpack
 
 
-class Bound:
-    """The most that one `httpx2` client reads of all its answers together; one for each client."""
+class BoundError(Exception):
+    """Nothing more is read."""
 
-    def __init__(self, most: int) -> None:
-        """`most` in bytes, of what came and of what it unpacks to."""
+
+class Bound:
+    """The most that is read on one connection, or by one `httpx2` client, of all answers together; one for each."""
+
+    def __init__(self, most: int, values: int) -> None:
+        """`most` in bytes, of what came and of what it unpacks to; `values` of JSON, each of which is an object of many bytes."""
         self.most = most
+        self.values = values
         #: why reading ended, as what "the server sent"; None while nothing was wrong
         self.trouble: str | None = None
         self._left = most
+        self._values_left = values
 
     @property
     def passed(self) -> bool:
         """Whether it was too much, and not something else."""
-        return self._left < 0
+        return self._left < 0 or self._values_left < 0
+
+    def counted(self, part: bytes, unpack: Callable[[bytes, int], bytes] = lambda part, _most: part) -> bytes:
+        """What comes of the next `part`; BoundError, and the reason in `trouble`, where that is too much."""
+        found = b""
+        try:
+            if len(part) <= self._left:
+                found = unpack(part, self._left + 1)
+        except PackingError:
+            self.trouble = "what cannot be unpacked"
+            raise BoundError from None
+        self._left -= max(len(part), len(found))
+        self._values_left -= sum(map(found.count, _VALUES))
+        if self.passed:
+            self.trouble = f"more than {self.most:,} bytes" if self._left < 0 else f"more than {self.values:,} values"
+            raise BoundError
+        return found
 
     @property
     def hooks(self) -> Mapping[str, list[Callable[[Any], Awaitable[None]]]]:
@@ -67,24 +91,19 @@ class Bound:
         try:
             unpack = unpacking(response.headers.pop("content-encoding", ""))
         except PackingError:
-            raise self._ended("what is packed in a way that nobody asked for") from None
-        response.stream = _watched()(response.stream, lambda part: self._counted(part, unpack))
+            self.trouble = "what is packed in a way that nobody asked for"
+            raise self._broken_off() from None
+        response.stream = _watched()(response.stream, lambda part: self._looked_at(part, unpack))
 
-    def _counted(self, part: bytes, unpack: Callable[[bytes, int], bytes]) -> bytes:
-        found = b""
+    def _looked_at(self, part: bytes, unpack: Callable[[bytes, int], bytes]) -> bytes:
         try:
-            if len(part) <= self._left:
-                found = unpack(part, self._left + 1)
-        except PackingError:
-            raise self._ended("what cannot be unpacked") from None
-        self._left -= max(len(part), len(found))
-        if self._left < 0:
-            raise self._ended(f"more than {self.most:,} bytes")
-        return found
+            return self.counted(part, unpack)
+        except BoundError:
+            raise self._broken_off() from None
 
-    def _ended(self, trouble: str) -> Exception:
-        self.trouble = trouble
-        found: Exception = import_module("httpx2").ReadError(f"the server sent {trouble}")
+    def _broken_off(self) -> Exception:
+        """An error of the library's own kind: it closes the connection."""
+        found: Exception = import_module("httpx2").ReadError(f"the server sent {self.trouble}")
         return found
 
 

@@ -23,9 +23,10 @@ _NEEDS = {
     "google": ("pydantic_ai", "google.genai"),
 }
 _CONNECT = 10.0  # seconds until a server must have taken a connection
-#: bytes of one answer, streamed or not. A token of a stream has some 300 bytes around it, so that is room for 50,000 of them;
-#: and what is read as JSON takes a multiple of it in memory
+#: bytes of one answer, streamed or not, and values of JSON in it. A token of a stream has some 300 bytes around it, and 15
+#: values: that is room for 50,000 of them
 _MOST = 16 * 1024 * 1024
+_VALUES = 1_000_000
 #: statuses of refusals that may be over soon, where the library knows no better
 _SOON = (408, 409, 425, 429)
 _NO_ENTRY = (401, 403)
@@ -72,12 +73,12 @@ async def client(kind: str, name: str, url: str | None, key: str, seconds: float
     """The library's model of this name, on a connection of its own that is closed behind it.
 
     No library tries again, and none follows a redirect: it would carry the key to wherever it is sent. Of an answer without
-    end no more is read than `_MOST`; that is a ModelUnavailableError, whatever the library makes of it.
+    end no more is read than `_MOST` and `_VALUES`; that is a ModelUnavailableError, whatever the library makes of it.
     """
     import httpx2
 
     timeout = httpx2.Timeout(seconds, connect=min(seconds, _CONNECT))
-    bound = Bound(_MOST)
+    bound = Bound(_MOST, _VALUES)
     settings: dict[str, Any] = {"follow_redirects": False, "verify": _trusted(), "event_hooks": bound.hooks}
     async with httpx2.AsyncClient(timeout=timeout, **settings) as http:
         try:

@@ -27,6 +27,7 @@ from statemachine_agent.text import one_line
 from statemachine_agent.tools import results
 from statemachine_agent.tools.hush import Hushed, hushed
 from statemachine_agent.tools.outcome import LostError, NotSentError
+from statemachine_agent.tools.piped import ENCODING, counted
 from statemachine_agent.tools.request import Reach, ToolRequest
 from statemachine_agent.tools.withheld import Withheld
 
@@ -37,6 +38,7 @@ _GRACE = 8.0  # seconds that a server may take to end; the library kills it befo
 #: bytes that one connection reads at the least: the list of tools comes before the answer, which may stand in it twice, escaped
 _ROOM = 4 * 1024 * 1024
 _TIMES = 8  # `max_bytes` of a tool may be larger
+_DENSE = 16  # bytes for each value of JSON: the library makes half a kilobyte of one that it did not expect
 _UNREADABLE = "what the server wrote cannot be read"
 
 
@@ -104,7 +106,7 @@ class McpBinding:
         secrets = Withheld()
         given = self._given(server, secrets)
         await self._environment.in_thread(_library)  # it takes a second to import, which is not the server's time
-        line = _Line(server, given, secrets, Bound(room))
+        line = _Line(server, given, secrets, Bound(room, room // _DENSE))
         work = asyncio.ensure_future(self._environment.in_thread(line.run, visit))
         self._open.add(work)
         work.add_done_callback(self._closed)
@@ -113,8 +115,7 @@ class McpBinding:
                 return await asyncio.shield(work)
         except TimeoutError:
             line.give_up()
-            why = f"; {_UNREADABLE}" if line.log.erred else ""
-            raise _failure(line, f"no answer within {timeout:g} s{why}", "timeout") from None
+            raise line.too_late(timeout) from None
         except asyncio.CancelledError:
             line.give_up()
             raise
@@ -160,7 +161,7 @@ class _Line:
 
     def run(self, visit: Callable[[_Line, Any], Awaitable[T]]) -> T:
         """Connect, visit, and close; NotSentError or LostError whatever went wrong."""
-        with hushed() as self.log:
+        with hushed() as self.log, counted(self._bound, self.give_up):
             try:
                 with asyncio.Runner() as runner:
                     runner.get_loop().set_exception_handler(lambda _loop, _context: None)  # it would log what it holds
@@ -173,8 +174,7 @@ class _Line:
         if isinstance(problem, NotSentError | LostError):
             return problem
         if self._bound.trouble is not None:
-            reason = "too_large" if self._bound.passed else "bad_result"
-            return _failure(self, f"the server sent {self._bound.trouble}", reason)
+            return self._refused()
         if (
             isinstance(problem, ValueError) or _code(problem) == _NO_MESSAGE
         ):  # the library quotes what it could not read
@@ -183,6 +183,18 @@ class _Line:
             return _failure(self, results.said(self.manifest, problem), _reason_of(problem))
         text = self.secrets.excerpt(f"{type(problem).__name__}: {problem}".rstrip(": "), 400)
         return _failure(self, one_line(text), _reason_of(problem))
+
+    def too_late(self, timeout: float) -> NotSentError | LostError:
+        """That the time is over; a program that was refused more may take longer to end."""
+        if self._bound.trouble is not None:
+            return self._refused()
+        return _failure(
+            self, f"no answer within {timeout:g} s{f'; {_UNREADABLE}' if self.log.erred else ''}", "timeout"
+        )
+
+    def _refused(self) -> NotSentError | LostError:
+        reason = "too_large" if self._bound.passed else "bad_result"
+        return _failure(self, f"the server sent {self._bound.trouble}", reason)
 
     def give_up(self) -> None:
         """Close it, from another thread."""
@@ -214,7 +226,7 @@ class _Line:
             )
         program, *words = self._server.command or ("",)
         silent = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: ASYNC230, PTH123, SIM115  the stack closes it
-        started = library.StdioServerParameters(command=program, args=words, env=self._given)
+        started = library.StdioServerParameters(command=program, args=words, env=self._given, encoding=ENCODING)
         return library.stdio_client(started, errlog=silent)
 
 

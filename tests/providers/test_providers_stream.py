@@ -302,6 +302,19 @@ def test_an_answer_without_end_is_not_read_to_the_end_of_the_memory(
     assert len(provider.asked) == 1 and provider.asked[0].headers["accept-encoding"] == "identity"
 
 
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_values_without_number_are_not_made_objects_of(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, is_heard: bool
+) -> None:
+    """Sixteen megabytes of empty lists take a gigabyte, and minutes in which nothing else is done."""
+    monkeypatch.setattr(clients, "_VALUES", 1_000)
+    body = b'{"choices": [' + b"[]," * 1_000 + b"[]]}"
+    kind, body = ("text/event-stream", b"data: " + body + b"\n\n") if is_heard else ("application/json", body)
+    play = Fails(connection="endless", headers={"content-type": kind}, body=body)
+    found = aloud(provider, play)[0] if is_heard else ask(provider, play)
+    assert isinstance(found, ModelUnavailableError) and found.message == "fast sent more than 1,000 values"
+
+
 def test_an_answer_that_is_packed_all_the_same_is_read(provider: Provider) -> None:
     """Somebody between here and the server may pack whatever passes."""
     whole = json.dumps(WIRES[provider.kind]("m", Says((LOOK,))))

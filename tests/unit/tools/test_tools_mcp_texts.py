@@ -69,6 +69,14 @@ def broken_header(to: BaseHTTPRequestHandler, _: Any) -> None:
     to.wfile.write(f"HTTP/1.1 200 OK\r\nBad Header {TOKEN}\r\n\r\n".encode())
 
 
+class Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked went away."""
+
+
 @contextmanager
 def serving(says: Says) -> Iterator[Reach]:
     """A server that answers a call in this way, behind settings that send it the token."""
@@ -97,8 +105,7 @@ def serving(says: Says) -> Iterator[Reach]:
         def log_message(self, *args: Any) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads, server.block_on_close = True, False
+    server = Quiet(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
@@ -173,26 +180,32 @@ async def test_what_is_quoted_of_an_answer_names_the_value(says: Says, logged: C
     assert TOKEN.lower() not in found.detail.lower() + logged().lower()
 
 
-@on_loop
-async def test_a_line_that_is_no_message_is_passed_over_and_not_logged(
-    logged: Callable[[], str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def on_stdio(noise: str) -> Reach:
+    """A program that answers, and before an answer to a call does this."""
     program = (
         "import json, os, sys\n"
         "for line in sys.stdin:\n"
         "    asked = json.loads(line)\n"
-        "    print(os.environ['TOKEN'], 'is not JSON', flush=True)\n"
-        "    print(json.dumps({'a': os.environ['TOKEN']}), flush=True)\n"
         "    match asked['method']:\n"
         "        case 'initialize':\n"
         "            version = asked['params']['protocolVersion']\n"
         "            found = {'protocolVersion': version, 'capabilities': {}, 'serverInfo': {'name': '', 'version': ''}}\n"
         f"        case 'tools/list': found = {{'tools': [{LISTED!r}]}}\n"
-        "        case 'tools/call': found = {'content': [], 'structuredContent': {'id': 'x'}}\n"
+        "        case 'tools/call':\n"
+        f"            {noise}\n"
+        "            found = {'content': [], 'structuredContent': {'id': 'x'}}\n"
         "        case _: found = {}\n"
         "    print(json.dumps({'jsonrpc': '2.0', 'id': asked.get('id'), 'result': found}), flush=True)\n"
     )
-    found = await called(reach(McpServer(command=(sys.executable, "-S", "-c", program), environment=("TOKEN",))))
+    return reach(McpServer(command=(sys.executable, "-S", "-c", program), environment=("TOKEN",)))
+
+
+@on_loop
+async def test_a_line_that_is_no_message_is_passed_over_and_not_logged(
+    logged: Callable[[], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    noise = "print(os.environ['TOKEN'], 'is not JSON'); print(json.dumps({'a': os.environ['TOKEN']}))"
+    found = await called(on_stdio(noise))
     assert isinstance(found, Ok) and found.payload == {"id": "x"}, found
     assert logged() == ""
     assert capfd.readouterr() == ("", "")
@@ -294,6 +307,31 @@ async def test_an_answer_without_end_is_not_read_to_the_end_of_the_memory(kind: 
         found = await called(reached, tool(effect, binding=binding))
     assert isinstance(found, Failed if effect == "read" else Unknown), found
     assert found.error_class == "too_large" and found.detail == "desk: the server sent more than 4,194,304 bytes"
+
+
+@pytest.mark.parametrize(
+    ("noise", "told", "error_class"),
+    [
+        ("print('a' * 5_000_000)", "more than 4,194,304 bytes", "too_large"),
+        ("print('0,' * 300_000)", "more than 262,144 values", "too_large"),
+        ("sys.stdout.buffer.write(bytes([255, 10]))", "what is no UTF-8", "bad_result"),
+    ],
+)
+@on_loop
+async def test_a_program_that_writes_too_much_is_heard_no_longer(noise: str, told: str, error_class: str) -> None:
+    """Nor is one waited for that writes what no line can be read from."""
+    found = await called(on_stdio(noise))
+    assert isinstance(found, Failed) and found.error_class == error_class, found
+    assert found.detail == f"desk: the server sent {told}"
+
+
+@on_loop
+async def test_values_without_number_are_not_made_objects_of() -> None:
+    """The library tells five faults of each value that it did not expect: two million of them took a gigabyte."""
+    with serving(sent(b'{"jsonrpc": "2.0", "id": 1, "result": {"content": [' + b"0," * 300_000 + b"0]}}")) as reached:
+        found = await called(reached)
+    assert isinstance(found, Failed) and found.error_class == "too_large", found
+    assert found.detail == "desk: the server sent more than 262,144 values"
 
 
 @on_loop
