@@ -171,7 +171,7 @@ class Desk:
 async def test_c10_two_servers_may_call_their_tools_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask C10: each manifest names server and tool, and has a name of its own: the call reaches the server that is meant."""
 
-    async def connected(_: McpBinding, server: str, visit: Any, __: float) -> Any:
+    async def connected(_: McpBinding, server: str, visit: Any, *__: float) -> Any:
         return await visit(SimpleNamespace(sent=False), Desk(server))
 
     monkeypatch.setattr(McpBinding, "_connected", connected)
