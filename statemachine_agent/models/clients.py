@@ -14,7 +14,7 @@ from typing import Any
 from statemachine_agent.bounds import Bound
 from statemachine_agent.errors import UsageError
 from statemachine_agent.models.port import ModelUnavailableError
-from statemachine_agent.text import one_line, said_by
+from statemachine_agent.text import one_line
 
 #: what each provider needs, as modules; all of them come with the extra `providers`
 _NEEDS = {
@@ -30,6 +30,8 @@ _VALUES = 1_000_000
 #: statuses of refusals that may be over soon, where the library knows no better
 _SOON = (408, 409, 425, 429)
 _NO_ENTRY = (401, 403)
+_QUOTED = 4096  # characters of an error that are looked at; far fewer are told
+_PIECE = 8  # characters of a key that are a part of it, and not a word
 
 
 def check_installed(kind: str) -> None:
@@ -173,9 +175,32 @@ def _may_pass(problem: Any, status: int | None) -> bool:
 
 def _told(what: str, problem: Exception, key: str) -> str:
     body = getattr(problem, "body", None)
-    said = _message(body) or (said_by(problem) if body is None else "")
+    said = _message(body) or (_said(problem) if body is None else "")
     text = f"{what}: {said}" if said else what
-    return one_line(text.replace(key, "…") if key else text)
+    return one_line(_without(text[:_QUOTED], key))
+
+
+def _said(problem: Exception) -> str:
+    """As `said_by`, before it is cut: a key is found in what is whole."""
+    try:
+        return f"{type(problem).__name__}: {problem}".rstrip(": ")
+    except Exception:  # noqa: BLE001  its text is code of somebody else's
+        return type(problem).__name__
+
+
+def _without(text: str, key: str) -> str:
+    """The text without the key, and without what is left of it where a library cut it."""
+    text = text.replace(key, "…") if key else text
+    at = 0
+    while at + _PIECE <= len(key):
+        end = at + _PIECE
+        if key[at:end] not in text:
+            at += 1
+            continue
+        while end < len(key) and key[at : end + 1] in text:
+            end += 1
+        text = text.replace(key[at:end], "…")
+    return text
 
 
 def _message(body: object) -> str:

@@ -13,6 +13,7 @@ import pytest
 from providers.asking import KEY, KINDS, NAMES, SCHEMA, TEXT, Quick, ask, failed, model, prompt, reply
 from providers.wire import READ, WRITTEN, Call, Fails, Provider, Says, calls, served
 from statemachine_agent.environment import Environment
+from statemachine_agent.models import clients
 from statemachine_agent.models.decision import InvalidDecision, ToolCall, ToolCalls, decision_of
 from statemachine_agent.models.port import MOST, ModelUnavailableError, Reply
 
@@ -250,6 +251,16 @@ def test_an_error_that_quotes_the_key_is_shown_without_it(provider: Provider) ->
     assert KEY not in problem.message and problem.message.isprintable()
     for cause in (problem.__cause__, problem.__context__ if not problem.__suppress_context__ else None):
         assert cause is None  # the library's error holds the request with its headers
+
+
+@pytest.mark.parametrize("before", [0, 100, 150, 165, 175, 185, 300])
+@pytest.mark.parametrize("quoted", [KEY, f"{KEY[:11]}...{KEY[-10:]}", f"{KEY[3:15]}…"], ids=["whole", "middle", "part"])
+def test_what_is_left_of_the_key_where_a_text_was_cut_is_not_shown(before: int, quoted: str) -> None:
+    """A library quotes what it could not read; it leaves out its middle, or we its end."""
+    clients.load("openai")
+    said = clients.failure(ValueError("x" * before + f" {quoted}' and more"), "fast", KEY).message
+    assert said.startswith("fast gave an answer that cannot be read: ValueError: ")
+    assert not any(KEY[at : at + 8] in said for at in range(len(KEY) - 7)), said
 
 
 @pytest.mark.parametrize(
