@@ -18,6 +18,7 @@ from statemachine_agent.models.port import Prompt, Reply
 from statemachine_agent.tools.mcp import McpBinding
 from statemachine_agent.tools.outcome import Ok
 from statemachine_agent.tools.request import Reach
+from statemachine_agent.tools.withheld import Withheld
 from support.cli import Here
 from support.peeks import PEEKS, TEXTS, Raw
 from support.playing import play, swap
@@ -172,7 +173,7 @@ async def test_c10_two_servers_may_call_their_tools_alike(monkeypatch: pytest.Mo
     """Ask C10: each manifest names server and tool, and has a name of its own: the call reaches the server that is meant."""
 
     async def connected(_: McpBinding, server: str, visit: Any, *__: float) -> Any:
-        return await visit(SimpleNamespace(sent=False), Desk(server))
+        return await visit(SimpleNamespace(sent=False, secrets=Withheld()), Desk(server))
 
     monkeypatch.setattr(McpBinding, "_connected", connected)
     places = []
