@@ -37,7 +37,7 @@ async def served(
     words += ["--model", f"scripted:{ROOT}/scripts/{script}.yaml"]
     command, *words = [*forks.relayed(forks.HeavyPopen), *words]
     server = mcp.StdioServerParameters(command=command, args=words, env=dict(urls))
-    async with mcp.Client(mcp.stdio_client(server)) as client:
+    async with mcp.Client(mcp.stdio_client(server, errlog=sys.__stderr__)) as client:
         yield client
 
 
@@ -195,7 +195,7 @@ def test_what_a_tool_prints_does_not_reach_the_client(tmp_path: Path) -> None:
 
         words = ["-m", "statemachine_agent", "mcp", "--actor", "anna", "--model", "scripted:script.yaml"]
         server = mcp.StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path)
-        async with mcp.Client(mcp.stdio_client(server)) as client:
+        async with mcp.Client(mcp.stdio_client(server, errlog=sys.__stderr__)) as client:
             told = await asked(client, "start", machine="m", input={})
             assert told["status"] == "SUCCEEDED", told
 
