@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
-from weakref import WeakValueDictionary
 
 from statemachine_agent.chart.chart import Chart
 from statemachine_agent.chart.configuration import Leaves, Tree
@@ -138,20 +137,33 @@ class CompiledMachine:
         return min(given) if given else None
 
 
-#: the charts that somebody has, by the hash of all that they are made from: making one costs as much as a thousand events
-_charts: WeakValueDictionary[str, Chart] = WeakValueDictionary()
-
-
 def compile_machine(catalogue: Catalogue, name: str) -> CompiledMachine:
     """The machine `name` of `catalogue`; FaultyDefinitionError where it or a tool it uses has faults."""
     file = catalogue.machine(name)
+    used = catalogue.used_tools(file.definition)
+    held = [catalogue.machines[one] for one in sorted(held_machines(file.definition))]
+    documents = [file.document, *(one.document for one in held), *(catalogue.tools[tool].document for tool in used)]
+    files = tuple(document.source.name for document in documents)
+    return _made(_Wanted(catalogue.definition_hash(name), files, catalogue, name))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A machine by the hash of all that it is made from, and by the files that it was read from."""
+
+    hash: str
+    files: tuple[str, ...]
+    catalogue: Catalogue = field(compare=False)
+    name: str = field(compare=False)
+
+
+@lru_cache(maxsize=64)  # making a chart costs as much as a thousand events
+def _made(wanted: _Wanted) -> CompiledMachine:
+    catalogue, name, digest = wanted.catalogue, wanted.name, wanted.hash
+    file = catalogue.machines[name]
     definition = file.definition
     used = catalogue.used_tools(definition)
-    digest = catalogue.definition_hash(name)
-    chart = _charts.get(digest)
-    if chart is None:
-        transitions = transitions_of(catalogue, definition)
-        chart = _charts[digest] = Chart(f"{name}_{digest[:16]}", transitions, Tree.of(definition))
+    chart = Chart(f"{name}_{digest[:16]}", transitions_of(catalogue, definition), Tree.of(definition))
     masks = masks_of(catalogue, definition)
     return CompiledMachine(
         definition=definition,
