@@ -164,10 +164,8 @@ async def stand(here: World, thing: str) -> Checkpoint:
     return await runtime.status(task.task.id)
 
 
-def test_f6_a_verdict_for_each_task_before_a_deployment(tell: Callable[..., Any]) -> None:
-    """Ask F6: nothing is deployed and nothing is changed, and of each task it is said whether the new version could take it."""
-    renamed = swap(FIRST, ("  RESTING:", "  NAPPING:"), ("goto: RESTING}", "goto: NAPPING}"))
-    raised = swap(FIRST, ("steps: 6", "steps: 7"))
+def standing(tell: Callable[..., Any]) -> dict[str, Checkpoint]:
+    """The five tasks, each in its way, under what was deployed at first."""
 
     async def hang(_: object) -> object:
         await asyncio.sleep(9)
@@ -181,6 +179,15 @@ def test_f6_a_verdict_for_each_task_before_a_deployment(tell: Callable[..., Any]
 
         amount = 20 if thing == "sent" else 200 + len(thing)
         tasks[thing] = tell(begin, LOOK_STEP, act_step(amount, thing), machine=FIRST, act=[hang])
+    return tasks
+
+
+def test_f6_a_verdict_for_each_task_before_a_deployment(tell: Callable[..., Any]) -> None:
+    """Ask F6: nothing is deployed and nothing is changed, and of each task it is said whether the new version could take it."""
+    renamed = swap(FIRST, ("  RESTING:", "  NAPPING:"), ("goto: RESTING}", "goto: NAPPING}"))
+    raised = swap(FIRST, ("steps: 6", "steps: 7"))
+
+    tasks = standing(tell)
 
     async def judge(here: World) -> dict[str, tuple[str, str]]:
         machine = compile_machine(checked_catalogue(here.runtime.catalogue), "tiny")
@@ -214,18 +221,7 @@ def test_f6_a_verdict_for_each_task_before_a_deployment(tell: Callable[..., Any]
 def test_f6_tasks_in_five_states_outlive_a_deployment(tell: Callable[..., Any]) -> None:
     """Ask F6: whatever stands in the files by now, and with their tools gone from there, each is finished as it began."""
 
-    async def hang(_: object) -> object:
-        await asyncio.sleep(9)
-        return DONE
-
-    tasks = {}
-    for thing in THINGS:
-
-        async def begin(here: World, thing: str = thing) -> Checkpoint:
-            return await stand(here, thing)
-
-        amount = 20 if thing == "sent" else 200 + len(thing)
-        tasks[thing] = tell(begin, LOOK_STEP, act_step(amount, thing), machine=FIRST, act=[hang])
+    tasks = standing(tell)
     stood = {thing: (str(t.head.status), t.head.configuration[0]) for thing, t in tasks.items()}
     assert stood == {
         "begun": ("RUNNING", "LOOKING"),
