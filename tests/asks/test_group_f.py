@@ -220,7 +220,6 @@ def test_f6_a_verdict_for_each_task_before_a_deployment(tell: Callable[..., Any]
 
 def test_f6_tasks_in_five_states_outlive_a_deployment(tell: Callable[..., Any]) -> None:
     """Ask F6: whatever stands in the files by now, and with their tools gone from there, each is finished as it began."""
-
     tasks = standing(tell)
     stood = {thing: (str(t.head.status), t.head.configuration[0]) for thing, t in tasks.items()}
     assert stood == {
