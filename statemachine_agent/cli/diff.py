@@ -5,20 +5,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import click
 
+from statemachine_agent import files
 from statemachine_agent.analysis.changes import Change, changes
-from statemachine_agent.chart.compile import CompiledMachine, compile_machine
+from statemachine_agent.chart.compile import CompiledMachine, compile_machine, compile_texts
 from statemachine_agent.cli.again import Again
 from statemachine_agent.cli.named import Meant, machines_at
-from statemachine_agent.cli.options import json_option, opened, project_of, run_async
+from statemachine_agent.cli.options import json_option, open_store, opened, project_of, run_async
 from statemachine_agent.cli.output import say, show_json
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.settings import Project
+from statemachine_agent.errors import UnknownTaskError
 from statemachine_agent.records import Status
 from statemachine_agent.runtime.verdicts import Verdict
 from statemachine_agent.store.port import Store
+from statemachine_agent.store.reading import is_end_of_id
 from statemachine_agent.text import shorten, visible
 
 #: characters of a value that are shown, and those around what differs in a longer one
@@ -62,12 +66,17 @@ class _Pair:
 def diff(context: click.Context, old: str, new: str, db: str | None, as_json: bool) -> int:  # noqa: FBT001
     """Compare OLD and NEW, each a machine, a manifest, a folder of both, or the name of a machine of the settings.
 
-    A task ends under the definition that it began with: nothing here changes one. `fits` says that a fork of it could go
-    on under NEW.
+    With a store OLD may be a task: the definition that it began with. Each task ends under the one that it began with:
+    nothing here changes that. `fits` says that a fork of it could go on under NEW.
     """
     project = project_of(context)
-    was, now = machines_at(project, old), machines_at(project, new)
-    pairs = _pairs(*_compiled(was, now))
+    pinned = None if db is None else run_async(_pinned(project, db, old))
+    now = machines_at(project, new)
+    if pinned is None:
+        pairs = _pairs(*_compiled(machines_at(project, old), now))
+    else:
+        name = pinned.name if pinned.name in now.names else next(iter(now.names))
+        pairs = [_Pair(pinned, compile_machine(now.catalogue, name))]
     found: Sequence[Verdict] = ()
     if db is not None:
         found = run_async(_judged(project, db, pairs, now.catalogue))
@@ -82,6 +91,18 @@ def diff(context: click.Context, old: str, new: str, db: str | None, as_json: bo
     if db is not None:
         _show_verdicts(found, new, Again.of(context, db, identity=project.settings.identity))
     return 0
+
+
+async def _pinned(project: Project, db: str, text: str) -> CompiledMachine | None:
+    """What the task of that id began with; None where OLD is no such id, but a file, or nothing."""
+    if not is_end_of_id(text) or files.look(Path(text))[0] is not files.Kind.NOTHING:
+        return None
+    with open_store(project, db) as store:
+        try:
+            task = (await store.load(text)).task
+        except UnknownTaskError:
+            return None
+        return compile_texts(await store.definition(task.definition_hash))
 
 
 def _compiled(old: Meant, new: Meant) -> Iterator[Mapping[str, CompiledMachine]]:

@@ -144,7 +144,8 @@ def _held(given: list[_File], others: list[_File]) -> list[_File]:
     found: list[_File] = []
     waiting = [f for f in given if f.kind == "machine"]
     while waiting:
-        names = set(_names(waiting.pop().data))
+        data = waiting.pop().data
+        names = set(_names(data.get("states"))) if isinstance(data, dict) else set()
         new = [f for f in others if f.name in names and f not in found]
         found += new
         waiting += new
@@ -152,7 +153,7 @@ def _held(given: list[_File], others: list[_File]) -> list[_File]:
 
 
 def _names(data: Any) -> Iterator[str]:
-    """The machines that some state of a machine file names, however deep it stands."""
+    """The machines that some of these states names, however deep it stands."""
     if isinstance(data, dict):
         for key, value in data.items():
             if key == "machine" and isinstance(value, str):

@@ -120,6 +120,23 @@ def test_a_verdict_for_each_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert "it stands in `WAITING`, which is no state any more" in stays[-1]
 
 
+def test_the_definition_of_a_task(capsys: pytest.CaptureFixture[str]) -> None:
+    """The old file is gone, and the store still has what the task began with."""
+    assert run(["run", "noting", "--actor", "ann", "--db", "tasks.db", "--json"]) == 4
+    task = json.loads(capsys.readouterr().out)["task"]
+    Path("machines/noting.yaml").write_text(dedent(FILES["new/noting.yaml"]), encoding="utf-8")
+    assert told(capsys, task[-8:], "noting", "--db", "tasks.db")[1] == "  ~ limits.steps: 4 → 9"
+    assert "  - state WAITING: wait" in told(capsys, task, "other", "--db", "tasks.db")
+    assert "is neither a file nor a machine" in told(capsys, task[-8:], "noting", code=2)[0]
+    assert "is neither a file nor a machine" in told(capsys, "0000aaaa", "noting", "--db", "tasks.db", code=2)[0]
+
+
+def test_a_candidate_beside_the_one_in_force_can_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of the same machine elsewhere is no second one of the settings."""
+    assert run(["check", "new/noting.yaml"]) == 0
+    assert "noting 2: 2 states, 1 tools" in capsys.readouterr().out
+
+
 def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     run(["diff", "noting", "new/noting.yaml", "--json"])
     (machine,) = json.loads(capsys.readouterr().out)["machines"]
