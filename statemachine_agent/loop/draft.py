@@ -414,6 +414,11 @@ class Draft:
             self.move_effect(effect.key, status, reason)
         self.set_head(proposal=None)
 
+    def no_longer_waits(self, key: str) -> None:
+        """What was proposed under `key` is done or refused; a proposal of another region waits on."""
+        if self.head.proposal is not None and self.head.proposal["key"] == key:
+            self.set_head(proposal=None)
+
     # ------------------------------------------------------------ the end
 
     def finish(self) -> tuple[Transaction, Checkpoint]:

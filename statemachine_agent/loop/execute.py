@@ -222,11 +222,14 @@ async def _reconcile(authorised: AuthorisedCall, call: Call, planned: Planned) -
     assert manifest is not None  # noqa: S101  what a state looks for is a tool
     observation = authorised.checked.proposal.observation
     checkpoint = observation.checkpoint
-    if planned.effect is None:
-        finding = Finding("failed", "in_doubt", f"there is no effect of `{manifest.tool}` to look for")
-        return Outcome(authorised, checkpoint, reconciled="failed", finding=finding)
-    if planned.effect.status.is_done:
+    if planned.effect is not None and planned.effect.status.is_done:
         return Outcome(authorised, checkpoint, reconciled="found", receipt=planned.effect.receipt)
+    if planned.effect is None or not planned.effect.status.is_open:  # a replay of it would be the first that is sent
+        text = f"there is no effect of `{manifest.tool}` to look for"
+        if planned.effect is not None:
+            text = f"`{planned.effect.key}` is {planned.effect.status}: nothing was sent that could be looked for"
+        finding = Finding("failed", "in_doubt", text)
+        return Outcome(authorised, checkpoint, reconciled="failed", finding=finding)
     at_rest = await observation.context.toolbox.at_rest(manifest, planned.effect.key)
     if manifest.reconciler is None:
         if not at_rest:

@@ -234,7 +234,8 @@ def _called(draft: Draft, outcome: Outcome) -> None:
         return
     if outcome.finding is not None:
         event = "failed" if manifest.is_read else "blocked"
-        if not manifest.is_read:
+        proposal = draft.head.proposal
+        if not manifest.is_read and proposal is not None and proposal["tool"] == manifest.tool:
             draft.drop_proposal(EffectStatus.ABANDONED, outcome.finding.error_class)
         draft.detail = outcome.finding.text
         draft.fire_outcome(f"{event}.{manifest.tool}", reason=outcome.finding.error_class)
@@ -273,10 +274,10 @@ def _move(
             _executed(draft, manifest, key, outcome.payload, draft.head.evidence_count)
         case Failed():
             draft.move_effect(key, EffectStatus.REJECTED, reason)
-            draft.set_head(proposal=None)
+            draft.no_longer_waits(key)
         case Blocked():
             draft.move_effect(key, EffectStatus.ABANDONED, reason)
-            draft.set_head(proposal=None)
+            draft.no_longer_waits(key)
         case Unknown():
             draft.move_effect(key, EffectStatus.UNKNOWN, reason)
 
@@ -284,11 +285,10 @@ def _move(
 def _executed(draft: Draft, manifest: ToolManifest, key: str, receipt: Mapping[str, Any] | None, seen: int) -> None:
     """It happened; the first `seen` results were read before, or may have been."""
     effect = draft.checkpoint.effect(key)
-    if effect is not None:
-        if not effect.status.is_done:
-            make_old(draft, manifest, seen)
+    if effect is not None and not effect.status.is_done:
+        make_old(draft, manifest, seen)
         draft.put_effect(replace(effect, status=EffectStatus.EXECUTED, receipt=receipt, reason=None))
-    draft.set_head(proposal=None)
+    draft.no_longer_waits(key)
 
 
 def _receipt(draft: Draft, outcome: Outcome, manifest: ToolManifest, receipt: Mapping[str, Any]) -> None:
@@ -305,7 +305,7 @@ def _receipt(draft: Draft, outcome: Outcome, manifest: ToolManifest, receipt: Ma
             replace(known, status=EffectStatus.EXECUTED, receipt=receipt, inherited=True, reason="done_before"),
             by=outcome.receipt_of,
         )
-    draft.set_head(proposal=None)
+    draft.no_longer_waits(action.key)
     draft.fire_outcome(f"ok.{manifest.tool}")
 
 

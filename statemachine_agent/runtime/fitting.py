@@ -58,6 +58,9 @@ def _place(checkpoint: Checkpoint, old: CompiledMachine, new: CompiledMachine) -
         if type(was) is not type(now):
             yield f"it stands in `{name}`, which is a state of another kind now"
             return
+    gone = [name for name, times in checkpoint.head.visits.items() if times and new.state(name) is None]
+    if gone:
+        yield f"it was in `{gone[0]}`, which is no state any more: how often would be forgotten"
     try:
         new.chart.tree.full(leaves)
     except IllegalConfigurationError:
@@ -68,6 +71,10 @@ def _hidden(old: CompiledMachine, new: CompiledMachine) -> Iterator[str]:
     """What was masked is not there to be decided on, and what is to be masked was written: both machines mask the same."""
     if (set(old.masks.input), _paths(old)) != (set(new.masks.input), _paths(new)):
         yield "another part of what it knows is masked now"
+    both = old.tools.keys() & new.tools.keys()
+    touching = [name for name in old.tools if name in both and old.tools[name].touches != new.tools[name].touches]
+    if touching:
+        yield f"`{touching[0]}` touches something else now: what it made old would not be known"
 
 
 def _paths(machine: CompiledMachine) -> Mapping[str, frozenset[str]]:
@@ -91,6 +98,8 @@ def _known(checkpoint: Checkpoint, old: CompiledMachine, new: CompiledMachine) -
     """Every result, signal and answer that counts is one of its kind still, and so is what was asked for."""
     for found in checkpoint.known:
         (gave, asked), (gives, asks) = (_kinds(one, found) for one in (old, new))
+        if gave is not None and gives is None:
+            yield f"{found.name}, of `{found.tool}`, is nothing that it knows any more"
         faults = faults_of(gives, found.payload) if gives is not None and gives != gave else []
         faults += faults_of(asks, found.asked) if asks is not None and asks != asked else []
         if faults:
@@ -113,6 +122,8 @@ def _done(checkpoint: Checkpoint, old: CompiledMachine, new: CompiledMachine) ->
             continue
         if now is None:
             yield f"`{effect.tool}` did `{effect.key}`, and is none of its tools any more: what takes its place would not know"
+        elif was.args != now.args:
+            yield f"`{effect.tool}` takes other arguments now: `{effect.key}`, which happened, may not be found"
         elif _key(was) != _key(now):
             yield f"`{effect.tool}` makes its key in another way: `{effect.key}`, which happened, would not be found"
 

@@ -49,6 +49,12 @@ async def begin(draft: Draft, now: Checkpoint, at: int, pinned: CompiledMachine)
             f"it would end at once: {spent}", hint="take an earlier version, or raise the limit", reason="exhausted"
         )
     inherit(draft, past, known)
+    if draft.head.status.is_end:
+        raise RefusedError(
+            f"it would end at once: {draft.head.status} ({draft.head.reason})",
+            hint="take an earlier version",
+            reason="exhausted",
+        )
     _check_accepted(draft)
 
 

@@ -190,9 +190,12 @@ class Runtime:
     async def verdicts(self, machines: Mapping[str, CompiledMachine]) -> list[Verdict]:
         """For each task of these machines that has not ended, the oldest first: whether a fork of it could go on under one."""
 
-        def begun(now: Checkpoint) -> Draft:
-            task = now.task
-            return self._new(machines[task.machine], task.actor, task.input, task.model, "fork")
+        async def begun(now: Checkpoint) -> tuple[Draft, CompiledMachine]:
+            task, pinned = now.task, await self._machine_of(now.task)
+            who = actor_of(self._roster.now(), Identity(str(task.actor["id"]), str(task.actor["established"])))
+            compiled = fork.with_limits(machines[task.machine], pinned.limits)
+            check_reach(self._toolbox, compiled)
+            return self._new(compiled, who, task.input, task.model, "fork"), pinned
 
         return await verdicts(self.store, machines, begun)
 

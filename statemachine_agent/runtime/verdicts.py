@@ -6,20 +6,24 @@ could go on under the other one, by trying to make it. It must not know how a de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from statemachine_agent.chart.compile import CompiledMachine, compile_texts
+from statemachine_agent.chart.compile import CompiledMachine
 from statemachine_agent.errors import SmaError
 from statemachine_agent.loop.draft import Draft
 from statemachine_agent.records import Checkpoint, Status
-from statemachine_agent.runtime.fork import begin, check_may_raise, under_way
+from statemachine_agent.runtime.fork import begin, check_may_fork, check_may_raise, under_way
 from statemachine_agent.store.port import Store
 
 #: more tasks than a person waits for
 _ALL = 1_000_000
 #: how many versions before its newest are tried for one that could be taken over
 _BACK = 20
+
+
+#: makes the draft of a task's fork, and says under what the task began
+Begun = Callable[[Checkpoint], Awaitable[tuple[Draft, CompiledMachine]]]
 
 
 @dataclass(frozen=True)
@@ -37,53 +41,50 @@ class Verdict:
     earlier: int | None = None
 
 
-async def verdicts(
-    store: Store, machines: Mapping[str, CompiledMachine], begun: Callable[[Checkpoint], Draft]
-) -> list[Verdict]:
+async def verdicts(store: Store, machines: Mapping[str, CompiledMachine], begun: Begun) -> list[Verdict]:
     """A verdict for each task of these machines that has not ended, the oldest first; `begun` makes the draft of its fork."""
     open_ones = [row for s in Status if not s.is_end for row in await store.tasks(status=s, limit=_ALL)]
     rows = sorted((row for row in open_ones if row["machine"] in machines), key=lambda row: str(row["id"]))
     return [await _verdict(store, str(row["id"]), machines[row["machine"]], begun) for row in rows]
 
 
-async def _verdict(
-    store: Store, task_id: str, machine: CompiledMachine, begun: Callable[[Checkpoint], Draft]
-) -> Verdict:
+async def _verdict(store: Store, task_id: str, machine: CompiledMachine, begun: Begun) -> Verdict:
     now = await store.load(task_id)
     task, head = now.task, now.head
     about = (task.id, task.machine, head.version, head.configuration)
     if task.definition_hash == machine.hash:
         return Verdict(*about, "same")
     what = under_way(now)
-    why = f"{what}, which it finishes itself" if what else await _refusal(store, now, head.version, begun)
+    why = f"{what}, which it finishes itself" if what else await _refusal(now, head.version, begun)
     if why is None:
-        return Verdict(*about, "fits", await _with(store, now, begun(now)))
-    earlier = None if now.open_effects else await _earlier(store, now, begun)
+        return Verdict(*about, "fits", await _with(now, begun))
+    earlier = None if now.open_effects else await _earlier(now, begun)
     return Verdict(*about, "stays", (why,), earlier)
 
 
-async def _refusal(store: Store, now: Checkpoint, at: int, begun: Callable[[Checkpoint], Draft]) -> str | None:
+async def _refusal(now: Checkpoint, at: int, begun: Begun) -> str | None:
     """Why a fork at that version could not be; None where it could."""
     try:
-        pinned = compile_texts(await store.definition(now.task.definition_hash))
-        await begin(begun(now), now, at, pinned)
+        draft, pinned = await begun(now)
+        check_may_fork(now, draft.checkpoint.task.actor)
+        await begin(draft, now, at, pinned)
     except SmaError as problem:
         return problem.message
     return None
 
 
-async def _with(store: Store, now: Checkpoint, draft: Draft) -> tuple[str, ...]:
+async def _with(now: Checkpoint, begun: Begun) -> tuple[str, ...]:
     """What the task's actor needs for it."""
     try:
-        pinned = compile_texts(await store.definition(now.task.definition_hash))
-        check_may_raise(now.task.actor, pinned, draft.context.machine)
+        draft, pinned = await begun(now)
+        check_may_raise(draft.checkpoint.task.actor, pinned, draft.context.machine)
     except SmaError as problem:
         return (problem.message,)
     return ()
 
 
-async def _earlier(store: Store, now: Checkpoint, begun: Callable[[Checkpoint], Draft]) -> int | None:
+async def _earlier(now: Checkpoint, begun: Begun) -> int | None:
     for at in range(now.head.version - 1, max(-1, now.head.version - 1 - _BACK), -1):
-        if await _refusal(store, now, at, begun) is None:
+        if await _refusal(now, at, begun) is None:
             return at
     return None

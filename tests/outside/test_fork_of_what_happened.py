@@ -115,6 +115,30 @@ def test_another_name_is_no_way_to_do_it_again(tmp_path: Path, at: int) -> None:
     assert "misfit" in str(told) and "`act` did `act:box:10`, and is none of its tools any more" in str(told)
 
 
+GLANCE = LOOK.replace("tool: look", "tool: glance")
+
+
+@pytest.mark.parametrize(
+    ("at", "machine", "texts", "told"),
+    [
+        (1, BACK.replace("      look: stay", "      glance: stay").replace("evidence.look", "evidence.glance"),
+         (GLANCE, ACT, FIND), "ev-1, of `look`, is nothing that it knows any more"),
+        (1, BACK, (LOOK, swap(ACT, ("source: things", "source: things\ntouches: {writes: [things]}")), FIND),
+         "`act` touches something else now"),
+        (1, BACK, (LOOK, swap(ACT, ("  thing: {type: string}", "  thing: {type: string, maxLength: 50}")), FIND),
+         "`act` takes other arguments now"),
+        (4, BACK.replace("PROPOSED", "JUDGED"), (LOOK, ACT, FIND), "it was in `PROPOSED`, which is no state any more"),
+    ],
+    ids=["a veto under another name", "touches", "the kind of an argument", "visits"],
+)  # fmt: skip
+def test_what_would_be_forgotten_does_not_fit(
+    tmp_path: Path, at: int, machine: str, texts: tuple[str, ...], told: str
+) -> None:
+    """Guards, limits and the ledger must see in the fork what they would have seen."""
+    found, _ = forked(tmp_path, at=at, other=machine, others=texts)
+    assert "misfit" in str(found) and told in str(found)
+
+
 # ---------------------------------------------------------------- masks
 
 NOTED = {"good": True, "note": "blocked"}

@@ -291,3 +291,13 @@ def test_a_transaction_holds_what_changed_and_nothing_else() -> None:
         timers={"MOVES": later, "NEW": new, "GOES": None},
         at=now,
     )
+
+
+def test_what_is_done_elsewhere_leaves_a_proposal_waiting() -> None:
+    """A call of another region is none of its business; its own is."""
+    draft = drafted()
+    propose(draft, 10)
+    draft.no_longer_waits("act:box:20")
+    assert draft.head.proposal is not None
+    draft.no_longer_waits("act:box:10")
+    assert draft.head.proposal is None
