@@ -246,12 +246,12 @@ class Runtime:
     async def resume(self, task_id: str) -> Checkpoint:
         """Recover, fire the timers that are due, and run on until the task ends or waits."""
         async with self._leased(task_id) as (context, checkpoint):
-            if not checkpoint.head.status.is_end:
-                check_reach(self._toolbox, context.machine)
             model, models = deciders(context.machine.definition, checkpoint.task.model, self._model)
             working = replace(context, model=model, models=models)
             recovered = await recover(working, checkpoint)
             ready = await fire_timers(working, recovered)
+            if ready.head.status is Status.RUNNING:  # what only waits, or has expired, calls nothing
+                check_reach(self._toolbox, context.machine)
             return await drive(working, ready, self._stop)
 
     async def status(self, task_id: str) -> Checkpoint:
