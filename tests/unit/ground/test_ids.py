@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import RFC_4122, UUID
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from statemachine_agent.environment import SimulatedEnvironment
@@ -14,11 +14,12 @@ from statemachine_agent.ids import new_id
 MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(2400, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  given one
 
 
+@example(datetime(2243, 1, 1, 0, 0, 0, 1000, UTC), 0)  # a float holds a little less than its millisecond
 @given(MOMENTS, st.integers(0, 2**32))
 def test_every_id_is_a_uuid_of_version_7_that_holds_its_time(moment: datetime, seed: int) -> None:
     uuid = UUID(new_id(SimulatedEnvironment(moment, seed)))
     assert (uuid.version, uuid.variant) == (7, RFC_4122)
-    assert uuid.int >> 80 == int(moment.timestamp() * 1000)
+    assert uuid.int >> 80 == (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 @given(MOMENTS, st.floats(0.001, 1e6))
