@@ -19,16 +19,13 @@ from statemachine_agent.cli.output import say, show_json
 from statemachine_agent.definition.catalogue import Catalogue
 from statemachine_agent.definition.settings import Project
 from statemachine_agent.errors import UnknownTaskError
-from statemachine_agent.records import Status
-from statemachine_agent.runtime.verdicts import Verdict
+from statemachine_agent.runtime.verdicts import Verdict, open_tasks
 from statemachine_agent.store.port import Store
 from statemachine_agent.store.reading import is_end_of_id
 from statemachine_agent.text import shorten, visible
 
 #: characters of a value that are shown, and those around what differs in a longer one
 _LONGEST, _AROUND = 300, 60
-#: more tasks than a person waits for
-_ALL = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -75,8 +72,8 @@ def diff(context: click.Context, old: str, new: str, db: str | None, as_json: bo
     if pinned is None:
         pairs = _pairs(*_compiled(machines_at(project, old), now))
     else:
-        name = pinned.name if pinned.name in now.names else next(iter(now.names))
-        pairs = [_Pair(pinned, compile_machine(now.catalogue, name))]
+        names = [pinned.name] if pinned.name in now.names else now.names
+        pairs = _pairs({pinned.name: pinned}, {name: compile_machine(now.catalogue, name) for name in names})
     found: Sequence[Verdict] = ()
     if db is not None:
         found = run_async(_judged(project, db, pairs, now.catalogue))
@@ -136,12 +133,10 @@ async def _left(store: Store, pairs: Sequence[_Pair], new: Collection[str]) -> l
     """Tasks of a machine that is there under another name, or no more: no task goes on under another name."""
     found = []
     gone = {pair.old.name: pair for pair in pairs if pair.old is not None and pair.old.name not in new}
-    for row in [row for s in Status if gone and not s.is_end for row in await store.tasks(status=s, limit=_ALL)]:
-        if row["machine"] in gone:
-            now, called = await store.load(str(row["id"])), gone[str(row["machine"])].new
-            why = f"there is no `{row['machine']}` any more" + (f": it is called `{called.name}`" if called else "")
-            head = now.head
-            found.append(Verdict(now.task.id, now.task.machine, head.version, head.configuration, "stays", (why,)))
+    for now in await open_tasks(store, gone):
+        task, head, called = now.task, now.head, gone[now.task.machine].new
+        why = f"there is no `{task.machine}` any more" + (f": it is called `{called.name}`" if called else "")
+        found.append(Verdict(task.id, task.machine, head.version, head.configuration, "stays", (why,)))
     return found
 
 

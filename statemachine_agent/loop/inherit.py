@@ -38,7 +38,7 @@ def inherit(draft: Draft, past: Checkpoint, known: Checkpoint) -> None:
     draft.checkpoint = replace(draft.checkpoint, evidence=found)
     _effects(draft, past, known)
     draft.rows[:0] = [EvidenceRow(one) for one in draft.checkpoint.evidence]
-    proposal = past.head.proposal
+    proposal = draft.head.proposal
     if proposal is not None:
         before = known.effect(proposal["key"])
         proposed = effect_of(action_of_proposal(proposal), 0)

@@ -6,7 +6,7 @@ could go on under the other one, by trying to make it. It must not know how a de
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from statemachine_agent.chart.compile import CompiledMachine
@@ -43,13 +43,16 @@ class Verdict:
 
 async def verdicts(store: Store, machines: Mapping[str, CompiledMachine], begun: Begun) -> list[Verdict]:
     """A verdict for each task of these machines that has not ended, the oldest first; `begun` makes the draft of its fork."""
-    open_ones = [row for s in Status if not s.is_end for row in await store.tasks(status=s, limit=_ALL)]
-    rows = sorted((row for row in open_ones if row["machine"] in machines), key=lambda row: str(row["id"]))
-    return [await _verdict(store, str(row["id"]), machines[row["machine"]], begun) for row in rows]
+    return [await _verdict(now, machines[now.task.machine], begun) for now in await open_tasks(store, machines)]
 
 
-async def _verdict(store: Store, task_id: str, machine: CompiledMachine, begun: Begun) -> Verdict:
-    now = await store.load(task_id)
+async def open_tasks(store: Store, machines: Collection[str]) -> list[Checkpoint]:
+    """The tasks of these machines that have not ended, the oldest first."""
+    rows = [row for s in Status if not s.is_end for row in await store.tasks(status=s, limit=_ALL)] if machines else []
+    return [await store.load(one) for one in sorted(str(row["id"]) for row in rows if row["machine"] in machines)]
+
+
+async def _verdict(now: Checkpoint, machine: CompiledMachine, begun: Begun) -> Verdict:
     task, head = now.task, now.head
     about = (task.id, task.machine, head.version, head.configuration)
     if task.definition_hash == machine.hash:
